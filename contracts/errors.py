@@ -1,0 +1,176 @@
+"""What can go wrong, as situations with stable codes.
+
+    ClocheError                             code                             HTTP  retryable
+    ├── SandboxError
+    │   ├── SandboxNotFound                 SANDBOX_NOT_FOUND                 404
+    │   ├── SandboxInvalidState             SANDBOX_INVALID_STATE             409
+    │   ├── SandboxCreationFailed           SANDBOX_CREATION_FAILED           500
+    │   ├── SandboxStartFailed              SANDBOX_START_FAILED              500
+    │   ├── SandboxStopFailed               SANDBOX_STOP_FAILED               500
+    │   ├── SandboxRemovalFailed            SANDBOX_REMOVAL_FAILED            500
+    │   ├── SandboxExecFailed               SANDBOX_EXEC_FAILED               500
+    │   ├── SandboxTimeout                  SANDBOX_TIMEOUT                   504
+    │   ├── SandboxStatsFailed              SANDBOX_STATS_FAILED              500  yes
+    │   ├── SandboxResourceLimitExceeded    SANDBOX_RESOURCE_LIMIT_EXCEEDED   429
+    │   └── SandboxFileError
+    │       ├── SandboxFileNotFound         SANDBOX_FILE_NOT_FOUND            404
+    │       ├── SandboxFileTooLarge         SANDBOX_FILE_TOO_LARGE            413
+    │       ├── SandboxPathDenied           SANDBOX_PATH_DENIED               403
+    │       ├── SandboxWriteFailed          SANDBOX_WRITE_FAILED              500
+    │       └── SandboxCopyFailed           SANDBOX_COPY_FAILED               500
+    ├── ContextMissing                      CONTEXT_MISSING                   400
+    ├── Conflict                            CONFLICT                          409  yes
+    ├── Unavailable                         UNAVAILABLE                       503  yes
+    └── Invalid                             INVALID                           400
+
+A failed command is a result; a failed sandbox is an error.
+What crosses the bus is a `Failure`, never a class name or a traceback.
+"""
+
+from typing import ClassVar
+
+from msgspec import Struct
+
+
+class Failure(Struct, frozen=True, kw_only=True):
+    """An error as data."""
+
+    code: str
+    message: str
+    retryable: bool = False
+    details: dict[str, str] = {}
+
+
+class ClocheError(Exception):
+    """Root of everything that Cloche raises on purpose."""
+
+    code: ClassVar[str] = "ERROR"
+    http_status: ClassVar[int] = 500
+    retryable: ClassVar[bool] = False
+
+    def __init__(self, message: str, **details: str) -> None:
+        super().__init__(message)
+        self.message = message
+        self.details = details
+
+    def failure(self) -> Failure:
+        return Failure(code=self.code, message=self.message, retryable=self.retryable, details=self.details)
+
+
+class SandboxError(ClocheError):
+    """The sandbox, not the command in it, is at fault."""
+
+
+class SandboxNotFound(SandboxError):
+    code = "SANDBOX_NOT_FOUND"
+    http_status = 404
+
+
+class SandboxInvalidState(SandboxError):
+    code = "SANDBOX_INVALID_STATE"
+    http_status = 409
+
+
+class SandboxCreationFailed(SandboxError):
+    code = "SANDBOX_CREATION_FAILED"
+
+
+class SandboxStartFailed(SandboxError):
+    code = "SANDBOX_START_FAILED"
+
+
+class SandboxStopFailed(SandboxError):
+    code = "SANDBOX_STOP_FAILED"
+
+
+class SandboxRemovalFailed(SandboxError):
+    code = "SANDBOX_REMOVAL_FAILED"
+
+
+class SandboxExecFailed(SandboxError):
+    code = "SANDBOX_EXEC_FAILED"
+
+
+class SandboxTimeout(SandboxError):
+    code = "SANDBOX_TIMEOUT"
+    http_status = 504
+
+
+class SandboxStatsFailed(SandboxError):
+    code = "SANDBOX_STATS_FAILED"
+    retryable = True
+
+
+class SandboxResourceLimitExceeded(SandboxError):
+    code = "SANDBOX_RESOURCE_LIMIT_EXCEEDED"
+    http_status = 429
+
+
+class SandboxFileError(SandboxError):
+    """A file operation in a workspace went wrong."""
+
+
+class SandboxFileNotFound(SandboxFileError):
+    code = "SANDBOX_FILE_NOT_FOUND"
+    http_status = 404
+
+
+class SandboxFileTooLarge(SandboxFileError):
+    code = "SANDBOX_FILE_TOO_LARGE"
+    http_status = 413
+
+
+class SandboxPathDenied(SandboxFileError):
+    code = "SANDBOX_PATH_DENIED"
+    http_status = 403
+
+
+class SandboxWriteFailed(SandboxFileError):
+    code = "SANDBOX_WRITE_FAILED"
+
+
+class SandboxCopyFailed(SandboxFileError):
+    code = "SANDBOX_COPY_FAILED"
+
+
+class ContextMissing(ClocheError):
+    code = "CONTEXT_MISSING"
+    http_status = 400
+
+
+class Conflict(ClocheError):
+    """Somebody else wrote first: load again, decide again."""
+
+    code = "CONFLICT"
+    http_status = 409
+    retryable = True
+
+
+class Unavailable(ClocheError):
+    """Something that must be running is not, or does not answer."""
+
+    code = "UNAVAILABLE"
+    http_status = 503
+    retryable = True
+
+
+class Invalid(ClocheError):
+    """The input cannot be right, however often it is sent."""
+
+    code = "INVALID"
+    http_status = 400
+
+
+def _leaves(root: type[ClocheError]) -> list[type[ClocheError]]:
+    found = [root] if "code" in vars(root) and root is not ClocheError else []
+    for child in root.__subclasses__():
+        found += _leaves(child)
+    return found
+
+
+BY_CODE: dict[str, type[ClocheError]] = {kind.code: kind for kind in _leaves(ClocheError)}
+
+
+def from_failure(failure: Failure) -> ClocheError:
+    """The exception for a failure; a code from a newer version becomes a plain `ClocheError`."""
+    return BY_CODE.get(failure.code, ClocheError)(failure.message, **failure.details)

@@ -1,0 +1,181 @@
+"""What a sandbox is to be: one strict Struct, every field bounded."""
+
+from enum import StrEnum
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct
+
+from contracts.errors import Invalid
+from contracts.ids import Name, Token
+
+EnvName = Annotated[str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}$")]
+EnvValue = Annotated[str, Meta(max_length=65_536)]
+HostPattern = Annotated[str, Meta(pattern=r"^(\*\.)?[A-Za-z0-9._:-]{1,253}$")]
+Port = Annotated[int, Meta(ge=1, le=65_535)]
+InsidePath = Annotated[str, Meta(pattern=r"^/[^\x00]{0,4095}$")]
+RelativePath = Annotated[str, Meta(pattern=r"^[^/\x00][^\x00]{0,4095}$")]
+HostPath = Annotated[str, Meta(pattern=r"^/[^\x00]{0,4095}$")]
+
+ALWAYS_BLOCKED: tuple[str, ...] = (
+    "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "DATABASE_URL", "DB_PASSWORD", "POSTGRES_PASSWORD",
+    "MYSQL_PASSWORD", "REDIS_PASSWORD", "PRIVATE_KEY", "SSH_PRIVATE_KEY", "ENCRYPTION_KEY", "JWT_SECRET",
+    "SECRET_KEY", "SIGNING_KEY", "STRIPE_SECRET_KEY", "SENDGRID_API_KEY", "TWILIO_AUTH_TOKEN",
+)  # fmt: skip
+"""Never passed into a sandbox, whatever is asked."""
+
+DEFAULT_PASSTHROUGH: tuple[str, ...] = (
+    "ANTHROPIC_BASE_URL", "PATH", "HOME", "SHELL", "TERM", "USER", "LANG", "LC_ALL", "NODE_ENV", "npm_config_registry",
+)  # fmt: skip
+
+DEFAULT_HOSTS: tuple[str, ...] = (
+    "github.com", "api.github.com", "raw.githubusercontent.com", "registry.npmjs.org", "cdn.jsdelivr.net",
+)  # fmt: skip
+
+
+class _Part(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """People type these, so an unknown field is an error and not a silent nothing."""
+
+
+class Isolation(StrEnum):
+    DOCKER = "docker"
+    DEVCONTAINER = "devcontainer"
+    LOCAL = "local"
+
+
+class NetworkMode(StrEnum):
+    NONE = "none"
+    RESTRICTED = "restricted"
+    FULL = "full"
+
+
+class Resources(_Part):
+    memory_mb: Annotated[int, Meta(ge=512, le=32_768)] = 4096
+    cpus: Annotated[float, Meta(ge=0.5, le=16)] = 2.0
+    pids: Annotated[int, Meta(ge=32, le=4096)] = 256
+    disk_mb: Annotated[int, Meta(ge=1024, le=102_400)] = 10_240
+    timeout_ms: Annotated[int, Meta(ge=60_000, le=86_400_000)] = 3_600_000
+
+
+class Network(_Part):
+    mode: NetworkMode = NetworkMode.RESTRICTED
+    allowed_hosts: Annotated[tuple[HostPattern, ...], Meta(max_length=1000)] = DEFAULT_HOSTS
+    """Exact names or `*.suffix`. An empty list allows nothing."""
+    allowed_ports: Annotated[tuple[Port, ...], Meta(max_length=1000)] = (443, 80)
+
+
+class Environment(_Part):
+    """Precedence: blocked, then set, then passthrough."""
+
+    passthrough: Annotated[tuple[EnvName, ...], Meta(max_length=500)] = DEFAULT_PASSTHROUGH
+    set: Annotated[dict[EnvName, EnvValue], Meta(max_length=500)] = {}
+    blocked: Annotated[tuple[EnvName, ...], Meta(max_length=500)] = ALWAYS_BLOCKED
+    inherit_all: bool = False
+
+
+class Secret(_Part):
+    """A credential that the egress proxy adds to requests for a host. Its value never enters the sandbox."""
+
+    name: Name
+    host: HostPattern
+    header: Annotated[str, Meta(pattern=r"^[A-Za-z0-9-]{1,100}$")] = "Authorization"
+    template: Annotated[str, Meta(max_length=500)] = "Bearer {secret}"
+
+
+class CopyDirectory(_Part, tag_field="kind", tag="directory"):
+    path: HostPath
+
+
+class GitWorktree(_Part, tag_field="kind", tag="git"):
+    """A worktree of the repository on its own branch, `agent/<agent>/<task>` unless named."""
+
+    repository: HostPath
+    ref: Name = "HEAD"
+    branch: Name | None = None
+
+
+class ForkOf(_Part, tag_field="kind", tag="fork"):
+    sandbox: Token
+    sequence: Annotated[int, Meta(ge=1)]
+
+
+Source = CopyDirectory | GitWorktree | ForkOf
+
+
+class Workspace(_Part):
+    path: InsidePath = "/workspace"
+    source: Source | None = None
+    """Absent = empty."""
+
+
+class Permissions(_Part):
+    """Directories relative to the workspace that file operations may touch."""
+
+    read: Annotated[tuple[RelativePath, ...], Meta(max_length=200)] = (".",)
+    write: Annotated[tuple[RelativePath, ...], Meta(max_length=200)] = (".",)
+
+
+class Mount(_Part):
+    source: HostPath
+    target: InsidePath
+    read_only: bool = True
+
+
+class Docker(_Part):
+    image: Annotated[str, Meta(min_length=1, max_length=500)] = "node:22-slim"
+    mounts: Annotated[tuple[Mount, ...], Meta(max_length=50)] = ()
+    runtime: Name | None = None
+
+
+class Devcontainer(_Part):
+    config: RelativePath = ".devcontainer/devcontainer.json"
+    features: Annotated[dict[str, dict[str, str | bool]], Meta(max_length=50)] = {}
+
+
+class SandboxSpec(_Part):
+    isolation: Isolation | None = None
+    """Absent = docker where an engine answers, else local."""
+    resources: Resources = Resources()
+    network: Network = Network()
+    environment: Environment = Environment()
+    secrets: Annotated[tuple[Secret, ...], Meta(max_length=50)] = ()
+    workspace: Workspace = Workspace()
+    permissions: Permissions = Permissions()
+    docker: Docker = Docker()
+    devcontainer: Devcontainer = Devcontainer()
+    agent_id: Token | None = None
+    project_id: Token | None = None
+    task_id: Token | None = None
+    labels: Annotated[dict[Name, Annotated[str, Meta(max_length=1000)]], Meta(max_length=100)] = {}
+
+
+MERGED_LISTS = frozenset({("environment", "passthrough"), ("environment", "blocked")})
+"""Lists that grow by what is given; every other list is replaced, so that an empty one really means nothing."""
+
+
+def merge(defaults: SandboxSpec, given: bytes | msgspec.Raw) -> SandboxSpec:
+    """The defaults with what was given laid over them. Blocked names can only grow.
+
+    Raises `Invalid` with the path of the first bad field.
+    """
+    try:
+        wanted = msgspec.json.decode(given)
+        msgspec.json.decode(given, type=SandboxSpec)
+        laid = _lay(msgspec.to_builtins(defaults), wanted, ())
+        return msgspec.convert(laid, SandboxSpec)
+    except msgspec.MsgspecError as error:
+        raise Invalid(f"sandbox specification: {error}") from error
+
+
+def _lay(under: dict[str, Any], over: dict[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
+    laid = dict(under)
+    for key, value in over.items():
+        here = (*path, key)
+        before = laid.get(key)
+        if here in MERGED_LISTS:
+            laid[key] = list(dict.fromkeys([*(before or ()), *value]))
+        elif isinstance(value, dict) and isinstance(before, dict) and "kind" not in value:
+            laid[key] = _lay(before, value, here)
+        else:
+            laid[key] = value
+    return laid

@@ -1,0 +1,140 @@
+"""Streams, consumers and buckets as data. `infra/bus/provision.py` makes the server agree with this page."""
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+from contracts import subjects
+
+LOG_STREAM = "CLOCHE_LOG"
+COMMANDS_STREAM = "CLOCHE_COMMANDS"
+VITALS_STREAM = "CLOCHE_VITALS"
+SANDBOXES_BUCKET = "cloche_sandboxes"
+BLOBS_BUCKET = "cloche_blobs"
+
+DEDUPE_WINDOW_S = 120.0
+MAX_MESSAGE_BYTES = 1024 * 1024
+DELIVERY_LIMIT = 5
+"""A command that failed so often is given up: dead letter."""
+
+
+class Retention(StrEnum):
+    LIMITS = "limits"
+    WORK_QUEUE = "workqueue"
+
+
+class StreamSpec(Struct, frozen=True, kw_only=True):
+    name: str
+    subjects: tuple[str, ...]
+    retention: Retention = Retention.LIMITS
+    discard_new: bool = False
+    """At the limits: refuse new messages (True) or drop the oldest (False)."""
+    max_age_s: float = 0
+    max_bytes: int = -1
+    max_message_bytes: int = MAX_MESSAGE_BYTES
+    max_consumers: int
+    dedupe_window_s: float = DEDUPE_WINDOW_S
+    deny_delete: bool = False
+    deny_purge: bool = False
+    allow_direct: bool = True
+    async_persist: bool = False
+    replicas: int = 1
+
+
+class ConsumerSpec(Struct, frozen=True, kw_only=True):
+    """A durable pull consumer. Only provisioning makes these, so that nobody else needs the right to."""
+
+    stream: str
+    durable: str
+    filters: tuple[str, ...]
+    ack_wait_s: float = 5
+    max_deliver: int = 1000
+    """Far above DELIVERY_LIMIT: giving up is ours to say, in a dead letter, never the server's silence."""
+    max_ack_pending: int = 1000
+
+
+class BucketSpec(Struct, frozen=True, kw_only=True):
+    name: str
+    history: int = 1
+    max_bytes: int = -1
+    replicas: int = 1
+
+
+class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What settings may choose about the store."""
+
+    log_max_age_s: float = 0
+    log_max_bytes: int = -1
+    replicas: int = 1
+
+
+def log(limits: Limits) -> StreamSpec:
+    return StreamSpec(
+        name=LOG_STREAM,
+        subjects=(subjects.LOG,),
+        max_age_s=limits.log_max_age_s,
+        max_bytes=limits.log_max_bytes,
+        max_consumers=100_000,
+        deny_delete=True,
+        deny_purge=True,
+        replicas=limits.replicas,
+    )
+
+
+def commands(limits: Limits) -> StreamSpec:
+    return StreamSpec(
+        name=COMMANDS_STREAM,
+        subjects=(subjects.COMMANDS,),
+        retention=Retention.WORK_QUEUE,
+        discard_new=True,
+        max_bytes=1024**3,
+        max_consumers=10_000,
+        replicas=limits.replicas,
+    )
+
+
+def vitals() -> StreamSpec:
+    return StreamSpec(
+        name=VITALS_STREAM,
+        subjects=(subjects.VITALS,),
+        max_age_s=3600,
+        max_bytes=256 * 1024**2,
+        max_consumers=10_000,
+        async_persist=True,
+    )
+
+
+def all_streams(limits: Limits) -> tuple[StreamSpec, ...]:
+    return (log(limits), commands(limits), vitals())
+
+
+def sandboxes_bucket(limits: Limits) -> BucketSpec:
+    return BucketSpec(name=SANDBOXES_BUCKET, replicas=limits.replicas)
+
+
+def blobs_bucket(limits: Limits) -> BucketSpec:
+    return BucketSpec(name=BLOBS_BUCKET, replicas=limits.replicas)
+
+
+def create_consumer() -> ConsumerSpec:
+    """Shared by every node: whoever has room pulls."""
+    return ConsumerSpec(
+        stream=COMMANDS_STREAM,
+        durable="spawner-any",
+        filters=(subjects.command_filter(subjects.ANY_NODE, "sandbox"),),
+    )
+
+
+def node_consumers(node: str) -> tuple[ConsumerSpec, ...]:
+    return (
+        ConsumerSpec(
+            stream=COMMANDS_STREAM,
+            durable=f"spawner-{node}",
+            filters=(subjects.command_filter(node, "sandbox"),),
+        ),
+        ConsumerSpec(
+            stream=COMMANDS_STREAM,
+            durable=f"executor-{node}",
+            filters=(subjects.command_filter(node, "command"),),
+        ),
+    )

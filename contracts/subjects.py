@@ -1,0 +1,153 @@
+"""Every subject is built and parsed here, and nowhere else."""
+
+from typing import NamedTuple
+
+from contracts.errors import Invalid
+from contracts.ids import is_token
+
+ROOT = "cloche"
+ANY_NODE = "any"
+NO_SANDBOX = "_"
+"""Stands for the sandbox where a message named none that could be read."""
+
+COMMANDS = f"{ROOT}.cmd.>"
+LOG = f"{ROOT}.log.>"
+VITALS = f"{ROOT}.vitals.>"
+
+VERBS: dict[str, tuple[str, ...]] = {
+    "sandbox": ("create", "start", "stop", "pause", "resume", "remove", "snapshot", "recover", "fork"),
+    "command": ("run", "input", "signal", "resize"),
+    "agent": ("start", "message", "guidance", "interrupt", "approve", "reject", "pause", "resume"),
+    "replay": ("start", "pause", "seek", "stop"),
+}
+
+FAMILIES: dict[str, tuple[str, ...]] = {
+    "sandbox": (
+        "creating", "created", "started", "paused", "resumed", "stopped", "removed", "failed", "snapshotted",
+        "recovering", "recovered",
+    ),
+    "health": ("healthy", "unhealthy", "limit_exceeded", "died"),
+    "command": ("started", "input", "output", "completed", "timed_out", "cancelled", "rejected", "lost"),
+    "file": ("created", "modified", "deleted", "moved", "batch", "ready", "overflow", "error"),
+    "tool": ("invoked", "returned"),
+    "agent": (
+        "started", "thinking", "message", "tool_use", "tool_result", "approval_requested", "approved", "rejected",
+        "interrupted", "metrics", "completed", "error",
+    ),
+    "user": ("message", "guidance", "interrupt", "approve", "reject"),
+    "guardian": ("observed", "intervention", "escalated"),
+    "network": ("allowed", "denied"),
+    "audit": ("checkpoint",),
+}  # fmt: skip
+
+DEAD_LETTER = "dead_letter"
+"""`dead_letter.<service>`: the kind is the service that gave up, so that the server can hold who may write it."""
+
+
+class CommandSubject(NamedTuple):
+    node: str
+    sandbox: str
+    family: str
+    verb: str
+
+
+class LogSubject(NamedTuple):
+    sandbox: str
+    family: str
+    kind: str
+    scope: str | None
+    """The exec or run that the event belongs to."""
+
+
+def _token(text: str, what: str) -> str:
+    if not is_token(text) and text != NO_SANDBOX:
+        raise Invalid(f"{what} {text[:80]!r} is not a name: letters, digits, '-' and '_', 64 at most")
+    return text
+
+
+def command(node: str, sandbox: str, family: str, verb: str) -> str:
+    return f"{ROOT}.cmd.{_token(node, 'node')}.{_token(sandbox, 'sandbox')}.{family}.{verb}"
+
+
+def command_filter(node: str, family: str) -> str:
+    """Every command of a family for a node, well-formed or not, so that none is left lying."""
+    return f"{ROOT}.cmd.{_token(node, 'node')}.*.{family}.>"
+
+
+def create(sandbox: str) -> str:
+    """Creation goes to any node: the one with room pulls it."""
+    return command(ANY_NODE, sandbox, "sandbox", "create")
+
+
+def parse_command(subject: str) -> CommandSubject:
+    """Raises `Invalid` for anything that is not a command subject with a known family and verb."""
+    parts = subject.split(".")
+    if len(parts) != 6 or parts[:2] != [ROOT, "cmd"]:
+        raise Invalid(f"{subject[:200]!r} is not cloche.cmd.<node>.<sandbox>.<family>.<verb>")
+    found = CommandSubject(*parts[2:])
+    _token(found.node, "node")
+    _token(found.sandbox, "sandbox")
+    if found.family not in VERBS:
+        raise Invalid(f"unknown command family {found.family[:80]!r}: one of {', '.join(VERBS)}")
+    if found.verb not in VERBS[found.family]:
+        raise Invalid(f"unknown verb {found.verb[:80]!r} for {found.family}: one of {', '.join(VERBS[found.family])}")
+    return found
+
+
+def sandbox_of(subject: str) -> str:
+    """The sandbox that a command or log subject names, `_` where it cannot be read. Never raises."""
+    parts = subject.split(".")
+    at = 3 if parts[1:2] == ["cmd"] else 2
+    return parts[at] if len(parts) > at and is_token(parts[at]) else NO_SANDBOX
+
+
+def event(sandbox: str, tag: str, scope: str | None = None) -> str:
+    """`tag` is `<family>.<kind>`; `scope` is the exec or run, where the event has one."""
+    base = f"{ROOT}.log.{_token(sandbox, 'sandbox')}.{tag}"
+    return base if scope is None else f"{base}.{_token(scope, 'scope')}"
+
+
+def dead_letter(sandbox: str, service: str) -> str:
+    return event(sandbox, f"{DEAD_LETTER}.{service}")
+
+
+def parse_event(subject: str) -> LogSubject:
+    """Raises `Invalid` for anything that is not a log subject. Unknown families and kinds pass: readers outlive us."""
+    parts = subject.split(".")
+    if len(parts) not in (5, 6) or parts[:2] != [ROOT, "log"]:
+        raise Invalid(f"{subject[:200]!r} is not cloche.log.<sandbox>.<family>.<kind>[.<scope>]")
+    return LogSubject(parts[2], parts[3], parts[4], parts[5] if len(parts) == 6 else None)
+
+
+def events_of(
+    sandbox: str = "*", *, family: str | None = None, kind: str | None = None, scope: str | None = None
+) -> list[str]:
+    """Filters for one sandbox's (or every sandbox's) events, narrowed by family, kind, exec or run."""
+    base = f"{ROOT}.log.{sandbox}"
+    if scope is not None:
+        return [f"{base}.{family or '*'}.{kind or '*'}.{scope}"]
+    if kind is not None:
+        return [f"{base}.{family or '*'}.{kind}", f"{base}.{family or '*'}.{kind}.*"]
+    return [f"{base}.{family}.>" if family else f"{base}.>"]
+
+
+def lifecycle(sandbox: str) -> str:
+    """The subjects whose last sequence guards a sandbox's lifecycle."""
+    return f"{ROOT}.log.{sandbox}.sandbox.*"
+
+
+def vitals(sandbox: str, kind: str) -> str:
+    return f"{ROOT}.vitals.{_token(sandbox, 'sandbox')}.{kind}"
+
+
+def files_rpc(node: str, sandbox: str, verb: str) -> str:
+    return f"{ROOT}.rpc.{_token(node, 'node')}.{_token(sandbox, 'sandbox')}.files.{verb}"
+
+
+def state_rpc(verb: str) -> str:
+    return f"{ROOT}.rpc.state.{verb}"
+
+
+def replayed(replay: str, original: str) -> str:
+    """Where a paced replay puts an event whose subject in the log was `original`."""
+    return f"{ROOT}.replay.{_token(replay, 'replay')}.{original.removeprefix(f'{ROOT}.log.')}"
