@@ -49,7 +49,7 @@ class NetworkMode(StrEnum):
     FULL = "full"
 
 
-class Resources(_Part):
+class Resources(_Part, frozen=True, kw_only=True):
     memory_mb: Annotated[int, Meta(ge=512, le=32_768)] = 4096
     cpus: Annotated[float, Meta(ge=0.5, le=16)] = 2.0
     pids: Annotated[int, Meta(ge=32, le=4096)] = 256
@@ -57,14 +57,14 @@ class Resources(_Part):
     timeout_ms: Annotated[int, Meta(ge=60_000, le=86_400_000)] = 3_600_000
 
 
-class Network(_Part):
+class Network(_Part, frozen=True, kw_only=True):
     mode: NetworkMode = NetworkMode.RESTRICTED
     allowed_hosts: Annotated[tuple[HostPattern, ...], Meta(max_length=1000)] = DEFAULT_HOSTS
     """Exact names or `*.suffix`. An empty list allows nothing."""
     allowed_ports: Annotated[tuple[Port, ...], Meta(max_length=1000)] = (443, 80)
 
 
-class Environment(_Part):
+class Environment(_Part, frozen=True, kw_only=True):
     """Precedence: blocked, then set, then passthrough."""
 
     passthrough: Annotated[tuple[EnvName, ...], Meta(max_length=500)] = DEFAULT_PASSTHROUGH
@@ -73,7 +73,7 @@ class Environment(_Part):
     inherit_all: bool = False
 
 
-class Secret(_Part):
+class Secret(_Part, frozen=True, kw_only=True):
     """A credential that the egress proxy adds to requests for a host. Its value never enters the sandbox."""
 
     name: Name
@@ -82,11 +82,11 @@ class Secret(_Part):
     template: Annotated[str, Meta(max_length=500)] = "Bearer {secret}"
 
 
-class CopyDirectory(_Part, tag_field="kind", tag="directory"):
+class CopyDirectory(_Part, tag_field="kind", tag="directory", frozen=True, kw_only=True):
     path: HostPath
 
 
-class GitWorktree(_Part, tag_field="kind", tag="git"):
+class GitWorktree(_Part, tag_field="kind", tag="git", frozen=True, kw_only=True):
     """A worktree of the repository on its own branch, `agent/<agent>/<task>` unless named."""
 
     repository: HostPath
@@ -94,7 +94,7 @@ class GitWorktree(_Part, tag_field="kind", tag="git"):
     branch: Name | None = None
 
 
-class ForkOf(_Part, tag_field="kind", tag="fork"):
+class ForkOf(_Part, tag_field="kind", tag="fork", frozen=True, kw_only=True):
     sandbox: Token
     sequence: Annotated[int, Meta(ge=1)]
 
@@ -102,37 +102,37 @@ class ForkOf(_Part, tag_field="kind", tag="fork"):
 Source = CopyDirectory | GitWorktree | ForkOf
 
 
-class Workspace(_Part):
+class Workspace(_Part, frozen=True, kw_only=True):
     path: InsidePath = "/workspace"
     source: Source | None = None
     """Absent = empty."""
 
 
-class Permissions(_Part):
+class Permissions(_Part, frozen=True, kw_only=True):
     """Directories relative to the workspace that file operations may touch."""
 
     read: Annotated[tuple[RelativePath, ...], Meta(max_length=200)] = (".",)
     write: Annotated[tuple[RelativePath, ...], Meta(max_length=200)] = (".",)
 
 
-class Mount(_Part):
+class Mount(_Part, frozen=True, kw_only=True):
     source: HostPath
     target: InsidePath
     read_only: bool = True
 
 
-class Docker(_Part):
+class Docker(_Part, frozen=True, kw_only=True):
     image: Annotated[str, Meta(min_length=1, max_length=500)] = "node:22-slim"
     mounts: Annotated[tuple[Mount, ...], Meta(max_length=50)] = ()
     runtime: Name | None = None
 
 
-class Devcontainer(_Part):
+class Devcontainer(_Part, frozen=True, kw_only=True):
     config: RelativePath = ".devcontainer/devcontainer.json"
     features: Annotated[dict[str, dict[str, str | bool]], Meta(max_length=50)] = {}
 
 
-class SandboxSpec(_Part):
+class SandboxSpec(_Part, frozen=True, kw_only=True):
     isolation: Isolation | None = None
     """Absent = docker where an engine answers, else local."""
     resources: Resources = Resources()

@@ -1,0 +1,55 @@
+"""Orders about a sandbox's life, taken by the spawner."""
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from contracts.ids import Name, SandboxId
+from contracts.message import Order
+
+Reason = Annotated[str, Meta(max_length=1000)]
+
+
+class CreateSandbox(Order, frozen=True, kw_only=True):
+    spec: Annotated[msgspec.Raw, Meta(extra_json_schema={"$ref": "#/components/schemas/SandboxSpec"})] = msgspec.field(
+        default_factory=lambda: msgspec.Raw(b"{}")
+    )
+    """A SandboxSpec, kept raw so that what was left out can take the node's own defaults."""
+
+
+class StartSandbox(Order, frozen=True, kw_only=True):
+    pass
+
+
+class StopSandbox(Order, frozen=True, kw_only=True):
+    grace_ms: Annotated[int, Meta(ge=0, le=600_000)] = 10_000
+    reason: Reason = "asked"
+
+
+class PauseSandbox(Order, frozen=True, kw_only=True):
+    pass
+
+
+class ResumeSandbox(Order, frozen=True, kw_only=True):
+    pass
+
+
+class RemoveSandbox(Order, frozen=True, kw_only=True):
+    reason: Reason = "asked"
+
+
+class SnapshotSandbox(Order, frozen=True, kw_only=True):
+    label: Name | None = None
+
+
+class RecoverSandbox(Order, frozen=True, kw_only=True):
+    reason: Reason = "asked"
+    sequence: Annotated[int, Meta(ge=1)] | None = None
+    """Restore the workspace as of this sequence; absent = the last that is known."""
+
+
+class ForkSandbox(Order, frozen=True, kw_only=True):
+    fork: SandboxId
+    """The id of the new sandbox."""
+    sequence: Annotated[int, Meta(ge=1)]

@@ -1,0 +1,74 @@
+"""Facts about a sandbox's life, written by the spawner."""
+
+from contracts.errors import Failure
+from contracts.message import Fact
+from contracts.spec import Isolation, SandboxSpec
+
+
+class SandboxCreating(Fact, frozen=True, kw_only=True):
+    spec: SandboxSpec
+    """As resolved: what was asked for, laid over the node's defaults."""
+    isolation: Isolation
+    node: str
+
+
+class SandboxCreated(Fact, frozen=True, kw_only=True):
+    node: str
+    isolation: Isolation
+    workspace: str
+    enforcement: dict[str, str] = {}
+    """Limit → what really enforces it, in words."""
+    environment: tuple[str, ...] = ()
+    """Names of the variables inside. Values are not on the record."""
+    blocked: tuple[str, ...] = ()
+    """Names that were asked for and refused."""
+    notes: tuple[str, ...] = ()
+    container: str | None = None
+
+
+class SandboxStarted(Fact, frozen=True, kw_only=True):
+    instance: str
+    """Tells one life of the sandbox from the next."""
+
+
+class SandboxPaused(Fact, frozen=True, kw_only=True):
+    pass
+
+
+class SandboxResumed(Fact, frozen=True, kw_only=True):
+    pass
+
+
+class SandboxStopped(Fact, frozen=True, kw_only=True):
+    reason: str
+    failure: Failure | None = None
+    """Set when nobody asked for the stop: a limit, a death."""
+
+
+class SandboxRemoved(Fact, frozen=True, kw_only=True):
+    reason: str
+
+
+class SandboxFailed(Fact, frozen=True, kw_only=True):
+    failure: Failure
+
+
+class SandboxSnapshotted(Fact, frozen=True, kw_only=True):
+    manifest: str
+    """sha256 of the manifest's blob."""
+    files: int
+    size: int
+    label: str | None = None
+
+
+class SandboxRecovering(Fact, frozen=True, kw_only=True):
+    attempt: int
+    reason: str
+    node: str
+
+
+class SandboxRecovered(Fact, frozen=True, kw_only=True):
+    attempt: int
+    node: str
+    instance: str
+    restored_sequence: int | None = None

@@ -1,0 +1,231 @@
+"""A sandbox's state as a pure fold over its events. Everything derived is derived here."""
+
+import datetime
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from contracts.codec import decode_fact
+from contracts.errors import Failure
+from contracts.events import agent, command, health, sandbox, tool
+from contracts.message import EventHead, Fact
+from contracts.spec import Isolation, SandboxSpec
+
+RECENT_COMMANDS = 20
+
+
+class Status(StrEnum):
+    CREATING = "creating"
+    RUNNING = "running"
+    PAUSED = "paused"
+    STOPPED = "stopped"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    ERROR = "error"
+    REMOVED = "removed"
+
+
+class CommandState(Struct, frozen=True, kw_only=True):
+    exec: str
+    argv: tuple[str, ...] = ()
+    started_at: datetime.datetime | None = None
+    first_sequence: int = 0
+    totals: command.Totals = command.Totals()
+    pty: bool = False
+    outcome: str | None = None
+    """The terminal event's kind; None while it runs."""
+    exit: command.Exit | None = None
+    cause: str | None = None
+    duration_ms: float | None = None
+
+
+class SandboxState(Struct, frozen=True, kw_only=True):
+    sandbox: str
+    status: Status
+    node: str
+    isolation: Isolation
+    spec: SandboxSpec
+    workspace: str = "/workspace"
+    instance: str | None = None
+    container: str | None = None
+    enforcement: dict[str, str] = {}
+    created_at: datetime.datetime
+    started_at: datetime.datetime | None = None
+    completed_at: datetime.datetime | None = None
+    last_event_at: datetime.datetime
+    first_sequence: int
+    lifecycle_sequence: int
+    """The last `sandbox.*` event: what the next one must expect."""
+    applied_sequence: int
+    error: Failure | None = None
+    health: str = "unknown"
+    retries: int = 0
+    running: dict[str, CommandState] = {}
+    recent: tuple[CommandState, ...] = ()
+    """The last commands that ended, oldest first."""
+    commands: int = 0
+    tool_calls: int = 0
+    cost_usd: float = 0
+    tokens: int = 0
+
+
+class Sequenced(NamedTuple):
+    sequence: int
+    head: EventHead
+
+
+def fold(events: Iterable[Sequenced], state: SandboxState | None = None) -> SandboxState | None:
+    """State after the events of one sandbox, in order; None while there was no `sandbox.creating`."""
+    for sequence, head in events:
+        state = apply(state, sequence, head)
+    return state
+
+
+def apply(state: SandboxState | None, sequence: int, head: EventHead) -> SandboxState | None:
+    """One event further. An event already applied, or of an unknown tag, changes nothing but the cursor."""
+    if state is not None and sequence <= state.applied_sequence:
+        return state
+    fact = decode_fact(head)
+    if isinstance(fact, sandbox.SandboxCreating):
+        return _created(sequence, head, fact)
+    if state is None:
+        return None
+    moved = replace(state, applied_sequence=sequence, last_event_at=head.time)
+    if fact is None:
+        return moved
+    if head.type.startswith("sandbox."):
+        return _lifecycle(replace(moved, lifecycle_sequence=sequence), head, fact)
+    if head.type.startswith("command."):
+        return _command(moved, sequence, head, fact)
+    return _around(moved, fact)
+
+
+def _created(sequence: int, head: EventHead, fact: sandbox.SandboxCreating) -> SandboxState:
+    return SandboxState(
+        sandbox=head.sandboxid,
+        status=Status.CREATING,
+        node=fact.node,
+        isolation=fact.isolation,
+        spec=fact.spec,
+        workspace=fact.spec.workspace.path,
+        created_at=head.time,
+        last_event_at=head.time,
+        first_sequence=sequence,
+        lifecycle_sequence=sequence,
+        applied_sequence=sequence,
+    )
+
+
+def _lifecycle(state: SandboxState, head: EventHead, fact: Fact) -> SandboxState:
+    match fact:
+        case sandbox.SandboxCreated():
+            return replace(
+                state,
+                node=fact.node,
+                isolation=fact.isolation,
+                workspace=fact.workspace,
+                enforcement=fact.enforcement,
+                container=fact.container,
+            )
+        case sandbox.SandboxStarted():
+            return replace(
+                state,
+                status=Status.RUNNING,
+                instance=fact.instance,
+                started_at=head.time,
+                completed_at=None,
+                error=None,
+            )
+        case sandbox.SandboxPaused():
+            return replace(state, status=Status.PAUSED)
+        case sandbox.SandboxResumed():
+            return replace(state, status=Status.RUNNING)
+        case sandbox.SandboxStopped():
+            return replace(state, status=Status.STOPPED, completed_at=head.time, error=fact.failure)
+        case sandbox.SandboxRemoved():
+            return replace(state, status=Status.REMOVED, completed_at=state.completed_at or head.time)
+        case sandbox.SandboxFailed():
+            return replace(state, status=Status.FAILED, completed_at=head.time, error=fact.failure)
+        case sandbox.SandboxRecovering():
+            return replace(state, status=Status.CREATING, node=fact.node, retries=fact.attempt)
+        case sandbox.SandboxRecovered():
+            return replace(
+                state,
+                status=Status.RUNNING,
+                node=fact.node,
+                instance=fact.instance,
+                retries=fact.attempt,
+                completed_at=None,
+                error=None,
+            )
+    return state
+
+
+def _command(state: SandboxState, sequence: int, head: EventHead, fact: Fact) -> SandboxState:
+    match fact:
+        case command.CommandStarted():
+            begun = CommandState(
+                exec=fact.exec,
+                argv=fact.argv,
+                started_at=head.time,
+                first_sequence=sequence,
+                pty=fact.pty is not None,
+            )
+            return replace(state, running={**state.running, fact.exec: begun}, commands=state.commands + 1)
+        case command.CommandInput():
+            return _grown(state, fact.exec, command.Stream.STDIN, fact.offset + fact.size)
+        case command.CommandOutput():
+            return _grown(state, fact.exec, fact.stream, fact.offset + fact.size)
+        case command.CommandCompleted() | command.CommandTimedOut() | command.CommandCancelled():
+            ended = replace(
+                _known(state, fact.exec, sequence),
+                outcome=head.type.partition(".")[2],
+                exit=fact.exit,
+                cause=fact.cause,
+                duration_ms=fact.duration_ms,
+                totals=fact.totals,
+            )
+            return _ended(state, ended)
+        case command.CommandLost():
+            lost = replace(_known(state, fact.exec, sequence), outcome="lost", cause=fact.cause, totals=fact.totals)
+            return _ended(state, lost)
+        case command.CommandRejected():
+            rejected = replace(_known(state, fact.exec, sequence), outcome="rejected", cause=fact.failure.message)
+            return _ended(state, rejected)
+    return state
+
+
+def _known(state: SandboxState, exec_id: str, sequence: int) -> CommandState:
+    return state.running.get(exec_id) or CommandState(exec=exec_id, first_sequence=sequence)
+
+
+def _ended(state: SandboxState, ended: CommandState) -> SandboxState:
+    running = {key: value for key, value in state.running.items() if key != ended.exec}
+    return replace(state, running=running, recent=(*state.recent, ended)[-RECENT_COMMANDS:])
+
+
+def _grown(state: SandboxState, exec_id: str, stream: command.Stream, size: int) -> SandboxState:
+    running = state.running.get(exec_id)
+    if running is None:
+        return state
+    grown = replace(running, totals=replace(running.totals, **{stream.value: size}))
+    return replace(state, running={**state.running, exec_id: grown})
+
+
+def _around(state: SandboxState, fact: Fact) -> SandboxState:
+    match fact:
+        case health.HealthHealthy():
+            return replace(state, health="healthy")
+        case health.HealthUnhealthy():
+            return replace(state, health="unhealthy")
+        case health.HealthDied():
+            return replace(state, health="died")
+        case agent.AgentMetrics():
+            spent = fact.input_tokens + fact.output_tokens
+            return replace(state, cost_usd=state.cost_usd + fact.cost_usd, tokens=state.tokens + spent)
+        case agent.AgentToolUse() | tool.ToolInvoked():
+            return replace(state, tool_calls=state.tool_calls + 1)
+    return state
