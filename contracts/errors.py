@@ -48,7 +48,7 @@ class ClocheError(Exception):
     http_status: ClassVar[int] = 500
     retryable: ClassVar[bool] = False
 
-    def __init__(self, message: str, **details: str) -> None:
+    def __init__(self, message: str, /, **details: str) -> None:
         super().__init__(message)
         self.message = message
         self.details = details

@@ -6,12 +6,14 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
-from contracts.ids import EventId, SandboxId, Token
+from contracts.ids import END, EventId, SandboxId, Token
 
 SPEC_VERSION = "1.0"
 
-SpecVersion = Annotated[str, Meta(pattern=r"^1\.0$")]
-Tag = Annotated[str, Meta(pattern=r"^[a-z_]+\.[a-z_]+$", max_length=100)]
+SpecVersion = Annotated[str, Meta(pattern=r"^1\.0" + END)]
+Tag = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_]*\.[a-z][a-z0-9_]*" + END, max_length=100)]
+Time = Annotated[datetime.datetime, Meta(tz=True)]
+"""RFC 3339, always with its zone: times without one cannot be compared with the others."""
 
 
 class Fact(Struct, frozen=True, kw_only=True):
@@ -30,7 +32,7 @@ class Event(Struct, frozen=True, kw_only=True):
     source: str
     """The service that wrote it, with its node: `executor/local`."""
     type: Tag
-    time: datetime.datetime
+    time: Time
     sandboxid: str
     node: str | None = None
     correlationid: str | None = None
@@ -47,7 +49,7 @@ class EventHead(Struct, frozen=True, kw_only=True):
     id: EventId
     source: str
     type: Tag
-    time: datetime.datetime
+    time: Time
     sandboxid: str
     node: str | None = None
     correlationid: str | None = None
@@ -62,7 +64,7 @@ class Command(Struct, frozen=True, kw_only=True):
     id: Token
     source: str = "client"
     type: Tag
-    time: datetime.datetime | None = None
+    time: Time | None = None
     sandboxid: SandboxId | None = None
     node: str | None = None
     correlationid: str | None = None
@@ -76,7 +78,7 @@ class CommandHead(Struct, frozen=True, kw_only=True):
     id: Token
     source: Annotated[str, Meta(max_length=200)] = "client"
     type: Tag
-    time: datetime.datetime | None = None
+    time: Time | None = None
     sandboxid: SandboxId | None = None
     node: str | None = None
     correlationid: str | None = None

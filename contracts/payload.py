@@ -1,7 +1,6 @@
 """Bytes in JSON: text where they are valid UTF-8, base64 where they are not."""
 
 import base64
-import binascii
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -29,5 +28,5 @@ def unpack(data: str, encoding: Encoding) -> bytes:
     """Raises `Invalid` when `data` is not base64 though it says so, or holds a lone surrogate."""
     try:
         return data.encode() if encoding == Encoding.UTF8 else base64.b64decode(data, validate=True)
-    except (binascii.Error, UnicodeEncodeError) as error:
+    except ValueError as error:
         raise Invalid(f"data is not {encoding}: {error}") from error

@@ -107,11 +107,18 @@ class Proof:
         if fact.offset != at:
             fault = Fault.BYTES_MISSING if fact.offset > at else Fault.BYTES_TWICE
             self._find(sequence, head, fact.exec, fault, f"{stream} goes on at {fact.offset}, expected {at}")
-        size = len(unpack(fact.data, fact.encoding))
+        size = self._size(sequence, head, fact)
         if size != fact.size:
             self._find(sequence, head, fact.exec, Fault.WRONG_SIZE, f"{stream} says {fact.size} bytes, has {size}")
         track.seen[stream] = fact.offset + size
         self._bytes += size
+
+    def _size(self, sequence: int, head: EventHead, fact: command.CommandOutput | command.CommandInput) -> int:
+        try:
+            return len(unpack(fact.data, fact.encoding))
+        except Invalid as error:
+            self._find(sequence, head, fact.exec, Fault.UNREADABLE, error.message)
+            return fact.size
 
     def _end(self, sequence: int, head: EventHead, track: _Track, kind: str, fact: Fact) -> None:
         exec_id: str = getattr(fact, "exec", "")

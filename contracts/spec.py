@@ -1,5 +1,6 @@
 """What a sandbox is to be: one strict Struct, every field bounded."""
 
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -7,15 +8,15 @@ import msgspec
 from msgspec import Meta, Struct
 
 from contracts.errors import Invalid
-from contracts.ids import Name, Token
+from contracts.ids import END, Name, Token
 
-EnvName = Annotated[str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}$")]
-EnvValue = Annotated[str, Meta(max_length=65_536)]
-HostPattern = Annotated[str, Meta(pattern=r"^(\*\.)?[A-Za-z0-9._:-]{1,253}$")]
+EnvName = Annotated[str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}" + END)]
+EnvValue = Annotated[str, Meta(max_length=65_536, pattern=r"^[^\x00]*" + END)]
+HostPattern = Annotated[str, Meta(pattern=r"^(\*\.)?[A-Za-z0-9._:-]{1,253}" + END)]
 Port = Annotated[int, Meta(ge=1, le=65_535)]
-InsidePath = Annotated[str, Meta(pattern=r"^/[^\x00]{0,4095}$")]
-RelativePath = Annotated[str, Meta(pattern=r"^[^/\x00][^\x00]{0,4095}$")]
-HostPath = Annotated[str, Meta(pattern=r"^/[^\x00]{0,4095}$")]
+InsidePath = Annotated[str, Meta(pattern=r"^/[^\x00]{0,4095}" + END)]
+RelativePath = Annotated[str, Meta(pattern=r"^[^/\x00][^\x00]{0,4095}" + END)]
+HostPath = Annotated[str, Meta(pattern=r"^/[^\x00]{0,4095}" + END)]
 
 ALWAYS_BLOCKED: tuple[str, ...] = (
     "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "DATABASE_URL", "DB_PASSWORD", "POSTGRES_PASSWORD",
@@ -73,12 +74,17 @@ class Environment(_Part, frozen=True, kw_only=True):
     inherit_all: bool = False
 
 
+def blocked_names(environment: Environment) -> frozenset[str]:
+    """The safety list and the spec's own; nothing takes a name off the safety list."""
+    return frozenset((*ALWAYS_BLOCKED, *environment.blocked))
+
+
 class Secret(_Part, frozen=True, kw_only=True):
     """A credential that the egress proxy adds to requests for a host. Its value never enters the sandbox."""
 
     name: Name
     host: HostPattern
-    header: Annotated[str, Meta(pattern=r"^[A-Za-z0-9-]{1,100}$")] = "Authorization"
+    header: Annotated[str, Meta(pattern=r"^[A-Za-z0-9-]{1,100}" + END)] = "Authorization"
     template: Annotated[str, Meta(max_length=500)] = "Bearer {secret}"
 
 
@@ -153,8 +159,12 @@ MERGED_LISTS = frozenset({("environment", "passthrough"), ("environment", "block
 """Lists that grow by what is given; every other list is replaced, so that an empty one really means nothing."""
 
 
+CHOICES = frozenset({("workspace", "source")})
+"""One of several kinds: what is given takes the place of the default whole, or two kinds would mix."""
+
+
 def merge(defaults: SandboxSpec, given: bytes | msgspec.Raw) -> SandboxSpec:
-    """The defaults with what was given laid over them. Blocked names can only grow.
+    """The defaults with what was given laid over them. Blocked names can only grow, from `ALWAYS_BLOCKED` up.
 
     Raises `Invalid` with the path of the first bad field.
     """
@@ -162,8 +172,9 @@ def merge(defaults: SandboxSpec, given: bytes | msgspec.Raw) -> SandboxSpec:
         wanted = msgspec.json.decode(given)
         msgspec.json.decode(given, type=SandboxSpec)
         laid = _lay(msgspec.to_builtins(defaults), wanted, ())
+        laid["environment"]["blocked"] = _joined(laid["environment"]["blocked"], ALWAYS_BLOCKED)
         return msgspec.convert(laid, SandboxSpec)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise Invalid(f"sandbox specification: {error}") from error
 
 
@@ -173,9 +184,13 @@ def _lay(under: dict[str, Any], over: dict[str, Any], path: tuple[str, ...]) -> 
         here = (*path, key)
         before = laid.get(key)
         if here in MERGED_LISTS:
-            laid[key] = list(dict.fromkeys([*(before or ()), *value]))
-        elif isinstance(value, dict) and isinstance(before, dict) and "kind" not in value:
+            laid[key] = _joined(before or (), value)
+        elif isinstance(value, dict) and isinstance(before, dict) and here not in CHOICES:
             laid[key] = _lay(before, value, here)
         else:
             laid[key] = value
     return laid
+
+
+def _joined(first: Iterable[str], then: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys([*first, *then]))

@@ -48,7 +48,11 @@ class SandboxState(Struct, frozen=True, kw_only=True):
     node: str
     isolation: Isolation
     spec: SandboxSpec
+    requested_by: str | None = None
+    """The id of the `sandbox.create` that asked for it."""
     workspace: str = "/workspace"
+    created: bool = False
+    """Its `sandbox.created` is on the record."""
     instance: str | None = None
     container: str | None = None
     enforcement: dict[str, str] = {}
@@ -85,7 +89,10 @@ def fold(events: Iterable[Sequenced], state: SandboxState | None = None) -> Sand
 
 
 def apply(state: SandboxState | None, sequence: int, head: EventHead) -> SandboxState | None:
-    """One event further. An event already applied, or of an unknown tag, changes nothing but the cursor."""
+    """One event further. An event already applied, or of an unknown tag, changes nothing but the cursors.
+
+    Raises `Invalid` when the data of a known tag cannot be read.
+    """
     if state is not None and sequence <= state.applied_sequence:
         return state
     fact = decode_fact(head)
@@ -94,10 +101,12 @@ def apply(state: SandboxState | None, sequence: int, head: EventHead) -> Sandbox
     if state is None:
         return None
     moved = replace(state, applied_sequence=sequence, last_event_at=head.time)
+    if head.type.startswith("sandbox."):
+        moved = replace(moved, lifecycle_sequence=sequence)
     if fact is None:
         return moved
     if head.type.startswith("sandbox."):
-        return _lifecycle(replace(moved, lifecycle_sequence=sequence), head, fact)
+        return _lifecycle(moved, head, fact)
     if head.type.startswith("command."):
         return _command(moved, sequence, head, fact)
     return _around(moved, fact)
@@ -110,6 +119,7 @@ def _created(sequence: int, head: EventHead, fact: sandbox.SandboxCreating) -> S
         node=fact.node,
         isolation=fact.isolation,
         spec=fact.spec,
+        requested_by=head.correlationid,
         workspace=fact.spec.workspace.path,
         created_at=head.time,
         last_event_at=head.time,
@@ -124,6 +134,7 @@ def _lifecycle(state: SandboxState, head: EventHead, fact: Fact) -> SandboxState
         case sandbox.SandboxCreated():
             return replace(
                 state,
+                created=True,
                 node=fact.node,
                 isolation=fact.isolation,
                 workspace=fact.workspace,

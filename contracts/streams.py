@@ -38,6 +38,8 @@ class StreamSpec(Struct, frozen=True, kw_only=True):
     deny_purge: bool = False
     allow_direct: bool = True
     async_persist: bool = False
+    told_on: str | None = None
+    """Where the server tells of each stored message (headers and sequence only)."""
     replicas: int = 1
 
 
@@ -77,6 +79,7 @@ def log(limits: Limits) -> StreamSpec:
         max_consumers=100_000,
         deny_delete=True,
         deny_purge=True,
+        told_on=subjects.LIVE,
         replicas=limits.replicas,
     )
 
@@ -125,16 +128,17 @@ def create_consumer() -> ConsumerSpec:
     )
 
 
-def node_consumers(node: str) -> tuple[ConsumerSpec, ...]:
-    return (
-        ConsumerSpec(
-            stream=COMMANDS_STREAM,
-            durable=f"spawner-{node}",
-            filters=(subjects.command_filter(node, "sandbox"),),
-        ),
-        ConsumerSpec(
-            stream=COMMANDS_STREAM,
-            durable=f"executor-{node}",
-            filters=(subjects.command_filter(node, "command"),),
-        ),
+def spawner_consumer(node: str) -> ConsumerSpec:
+    return ConsumerSpec(
+        stream=COMMANDS_STREAM, durable=f"spawner-{node}", filters=(subjects.command_filter(node, "sandbox"),)
     )
+
+
+def executor_consumer(node: str) -> ConsumerSpec:
+    return ConsumerSpec(
+        stream=COMMANDS_STREAM, durable=f"executor-{node}", filters=(subjects.command_filter(node, "command"),)
+    )
+
+
+def node_consumers(node: str) -> tuple[ConsumerSpec, ...]:
+    return (spawner_consumer(node), executor_consumer(node))

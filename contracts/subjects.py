@@ -1,5 +1,6 @@
 """Every subject is built and parsed here, and nowhere else."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from contracts.errors import Invalid
@@ -13,6 +14,8 @@ NO_SANDBOX = "_"
 COMMANDS = f"{ROOT}.cmd.>"
 LOG = f"{ROOT}.log.>"
 VITALS = f"{ROOT}.vitals.>"
+LIVE = f"{ROOT}.live.>"
+"""`cloche.live.<rest>` tells, without the payload, that `cloche.log.<rest>` has been stored, and under which sequence."""
 
 VERBS: dict[str, tuple[str, ...]] = {
     "sandbox": ("create", "start", "stop", "pause", "resume", "remove", "snapshot", "recover", "fork"),
@@ -41,7 +44,7 @@ FAMILIES: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 
 DEAD_LETTER = "dead_letter"
-"""`dead_letter.<service>`: the kind is the service that gave up, so that the server can hold who may write it."""
+"""`dead_letter.<service>[.<command>]`: the kind is the service that gave up, so that the server holds who may write it."""
 
 
 class CommandSubject(NamedTuple):
@@ -60,7 +63,7 @@ class LogSubject(NamedTuple):
 
 
 def _token(text: str, what: str) -> str:
-    if not is_token(text) and text != NO_SANDBOX:
+    if not is_token(text):
         raise Invalid(f"{what} {text[:80]!r} is not a name: letters, digits, '-' and '_', 64 at most")
     return text
 
@@ -103,12 +106,14 @@ def sandbox_of(subject: str) -> str:
 
 def event(sandbox: str, tag: str, scope: str | None = None) -> str:
     """`tag` is `<family>.<kind>`; `scope` is the exec or run, where the event has one."""
-    base = f"{ROOT}.log.{_token(sandbox, 'sandbox')}.{tag}"
+    named = sandbox if sandbox == NO_SANDBOX else _token(sandbox, "sandbox")
+    base = f"{ROOT}.log.{named}.{tag}"
     return base if scope is None else f"{base}.{_token(scope, 'scope')}"
 
 
-def dead_letter(sandbox: str, service: str) -> str:
-    return event(sandbox, f"{DEAD_LETTER}.{service}")
+def dead_letter(sandbox: str, service: str, command: str | None = None) -> str:
+    """`command` is the id of the command that was given up, where it could be read."""
+    return event(sandbox, f"{DEAD_LETTER}.{service}", command)
 
 
 def parse_event(subject: str) -> LogSubject:
@@ -129,6 +134,20 @@ def events_of(
     if kind is not None:
         return [f"{base}.{family or '*'}.{kind}", f"{base}.{family or '*'}.{kind}.*"]
     return [f"{base}.{family}.>" if family else f"{base}.>"]
+
+
+def live(log_filter: str) -> str:
+    """Where storing of what `log_filter` matches is told."""
+    return f"{ROOT}.live.{log_filter.removeprefix(f'{ROOT}.log.')}"
+
+
+def typed(sandbox: str, types: Sequence[str]) -> list[str]:
+    """Filters for one sandbox's events of the given tags (`command.output`) or families (`command`); none = all."""
+    found: list[str] = []
+    for wanted in types:
+        family, _, kind = wanted.partition(".")
+        found += events_of(sandbox, family=_token(family, "event family"), kind=_token(kind, "event kind") if kind else None)
+    return found or events_of(sandbox)
 
 
 def lifecycle(sandbox: str) -> str:

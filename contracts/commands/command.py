@@ -6,12 +6,12 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from contracts.commands.sandbox import Reason
-from contracts.ids import ExecId
+from contracts.ids import END, ExecId
 from contracts.message import Order
 from contracts.payload import Encoding
 from contracts.spec import EnvName, EnvValue, InsidePath
 
-Argument = Annotated[str, Meta(max_length=131_072, pattern=r"^[^\x00]*$")]
+Argument = Annotated[str, Meta(max_length=131_072, pattern=r"^[^\x00]*" + END)]
 Rows = Annotated[int, Meta(ge=1, le=1000)]
 Columns = Annotated[int, Meta(ge=1, le=1000)]
 

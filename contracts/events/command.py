@@ -62,6 +62,8 @@ class CommandInput(Fact, frozen=True, kw_only=True):
     data: str
     encoding: Encoding
     eof: bool = False
+    resize: PtySize | None = None
+    """The terminal's new size, in order with what was typed; such an input has no bytes."""
 
 
 class CommandOutput(Fact, frozen=True, kw_only=True):

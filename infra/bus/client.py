@@ -1,0 +1,85 @@
+"""nats-py's client, repaired where a long-lived service would trip over it."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import nats.aio.client
+from nats import errors
+
+logger = logging.getLogger(__name__)
+
+Tap = Callable[[bytes, bytes, bytes, bytes | None], None]
+"""Called with subject, reply, data and raw headers, in the order of arrival. Must not raise or block."""
+
+
+class Client(nats.aio.client.Client):
+    """What differs from the library's own:
+
+    - What is published goes out on the present connection or not at all. The library keeps unsent messages and sends
+      them after a reconnect *before* anybody can repeat what was lost before them, which breaks their order.
+    - A cancelled publish stays cancelled. The library swallows a cancellation while it waits for the socket.
+    - A cancelled `flush` does no harm. In the library its late PONG ends the reading task for good.
+    - An error that the server reports leads to a reconnect. The library closes for good.
+    - `tap` hands over messages without a queue, a task and parsed headers: several times faster on hot paths.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._taps: dict[int, Tap] = {}
+
+    async def tap(self, subject: str, handler: Tap) -> int:
+        subscription = await self.subscribe(subject)
+        self._taps[subscription._id] = handler  # noqa: SLF001  the library has no public name for it
+        return int(subscription._id)  # noqa: SLF001
+
+    async def untap(self, number: int) -> None:
+        self._taps.pop(number, None)
+        if number in self._subs:
+            self._remove_sub(number)
+            if self.is_connected:
+                await self._send_unsubscribe(number)
+
+    def parse_headers(self, raw: bytes | None) -> dict[str, str] | None:
+        return self._parse_header_lines(raw) if raw else None
+
+    def forget_unsent(self) -> None:
+        self._pending.clear()
+        self._pending_data_size = 0
+
+    async def publish(
+        self, subject: str, payload: bytes = b"", reply: str = "", headers: dict[str, str] | None = None
+    ) -> None:
+        if not self.is_connected:
+            raise errors.ConnectionReconnectingError
+        await super().publish(subject, payload, reply, headers)
+
+    async def _flush_pending(self, force_flush: bool = False) -> Any:
+        task = asyncio.current_task()
+        before = task.cancelling() if task else 0
+        result = await super()._flush_pending(force_flush)
+        if task and task.cancelling() > before and not self.is_closed:
+            raise asyncio.CancelledError
+        return result
+
+    async def _process_pong(self) -> None:
+        if self._pongs and self._pongs[0].done():
+            self._pongs.pop(0)
+            self._pings_outstanding = 0
+            return
+        await super()._process_pong()
+
+    async def _process_err(self, err_msg: str) -> None:
+        if "permissions violation" in err_msg:
+            await super()._process_err(err_msg)
+            return
+        logger.error("NATS reports %s", err_msg)
+        await self._process_op_err(errors.Error(f"nats: {err_msg}"))
+
+    async def _process_msg(self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: bytes) -> None:
+        tap = self._taps.get(sid)
+        if tap is None:
+            await super()._process_msg(sid, subject, reply, data, headers)
+        else:
+            tap(subject, reply, data, headers)

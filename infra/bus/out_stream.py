@@ -1,0 +1,248 @@
+"""A stream of messages into the log with a window of unacknowledged ones: fast, in order, each stored once."""
+
+import asyncio
+import collections
+import contextlib
+import datetime
+from typing import Any, Self
+
+from nats import errors as nats_errors
+
+from contracts.errors import ClocheError, Invalid, Unavailable
+from infra import clock
+from infra.bus.connection import Bus
+from infra.bus.errors import ApiError, NobodyAnswers
+from infra.bus.publisher import (
+    ACK_TIMEOUT_S,
+    DEDUPE_SAFE_S,
+    FIRST_PAUSE_S,
+    LONGEST_PAUSE_S,
+    MSG_ID,
+    Ack,
+    find,
+    is_permanent,
+    parse_ack,
+)
+from infra.bus.replies import NO_RESPONDERS, Reply
+
+WINDOW = 64
+
+
+class _Item:
+    """One message from `send` until it is acknowledged."""
+
+    __slots__ = ("ack", "attempt", "first_sent", "msg_id", "payload", "stored", "subject")
+
+    def __init__(self, subject: str, payload: bytes, msg_id: str) -> None:
+        self.subject = subject
+        self.payload = payload
+        self.msg_id = msg_id
+        self.ack: asyncio.Future[Ack] = asyncio.get_running_loop().create_future()
+        self.first_sent: datetime.datetime | None = None
+        self.attempt = 0
+        self.stored = False
+
+
+class OutStream:
+    """Messages of one writer, stored in the order of `send`, each once, through restarts of the server.
+
+    At most `window` are unacknowledged: then `send` waits, which is how a slow server slows the writer down.
+    After any trouble everything unacknowledged is sent again in order under the same ids, the first one alone to see
+    whether the server is well. A message that the server refuses for good fails the whole stream, since what follows
+    must not overtake it.
+    """
+
+    def __init__(self, bus: Bus, *, window: int = WINDOW) -> None:
+        self._bus = bus
+        self._window = window
+        self._unacked: collections.deque[_Item] = collections.deque()
+        self._order = asyncio.Lock()
+        self._moved = asyncio.Event()
+        self._trouble = asyncio.Event()
+        self._attempt = 1
+        self._flowing = True
+        self._failure: ClocheError | None = None
+        self._last_seq = 0
+        self._progress = 0.0
+        self._mending: asyncio.Task[None] | None = None
+        self._stop_watching = bus.on_lost(self._lost)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            if kind is None:
+                await self.flush()
+        finally:
+            await self.aclose()
+
+    async def send(self, subject: str, payload: bytes, msg_id: str) -> asyncio.Future[Ack]:
+        """Takes the message, waiting while the window is full. The future tells its acknowledgement.
+
+        If cancelled, the message may or may not have been taken. Nobody has to await the future; failures also come out
+        of the next `send` and of `flush`. Raises `Denied`, `Invalid` (the stream has failed), `Unavailable` (closed).
+        """
+        async with self._order:
+            self._start()
+            while len(self._unacked) >= self._window:
+                await self._wait_moved()
+            self._check()
+            item = _Item(subject, payload, msg_id)
+            item.ack.add_done_callback(_mark_seen)
+            if not self._unacked:
+                self._progress = asyncio.get_running_loop().time()
+            self._unacked.append(item)
+            if self._flowing:
+                await self._put(item)
+            return item.ack
+
+    async def flush(self) -> int:
+        """Waits until all is stored; returns the highest sequence so far. Raises what `send` raises."""
+        while self._unacked:
+            await self._wait_moved()
+        self._check()
+        return self._last_seq
+
+    async def aclose(self) -> None:
+        """Stops without waiting: what is unacknowledged may or may not be stored."""
+        self._stop_watching()
+        self._fail(Unavailable("the stream was closed"))
+        if self._mending:
+            self._mending.cancel()
+            await asyncio.gather(self._mending, return_exceptions=True)
+
+    def _start(self) -> None:
+        if self._mending is None:
+            self._mending = asyncio.create_task(self._mend())
+
+    def _check(self) -> None:
+        if self._failure:
+            raise self._failure
+
+    async def _wait_moved(self) -> None:
+        self._check()
+        self._moved.clear()
+        await self._moved.wait()
+        self._check()
+
+    async def _put(self, item: _Item) -> None:
+        item.attempt = self._attempt
+        if item.first_sent is None:
+            item.first_sent = clock.now()
+
+        def on_reply(reply: Reply) -> None:
+            self._answered(item, reply)
+
+        def on_failure(error: ClocheError) -> None:
+            if isinstance(error, Invalid):
+                self._fail(error)
+            else:
+                self._lost()
+
+        headers = {MSG_ID: item.msg_id}
+        try:
+            await self._bus.replies.send(item.subject, item.payload, on_reply, on_failure, headers=headers, once=True)
+        except (nats_errors.MaxPayloadError, nats_errors.BadSubjectError, nats_errors.BadHeaderError) as error:
+            self._fail(Invalid(f"{item.subject[:200]!r}: {error}"))
+        except (nats_errors.Error, OSError):
+            self._lost()
+
+    def _answered(self, item: _Item, reply: Reply) -> None:
+        try:
+            if reply.status == NO_RESPONDERS:
+                raise NobodyAnswers(f"no stream takes {item.subject}")
+            self._acked(item, parse_ack(reply.data))
+        except ApiError as error:
+            if is_permanent(error):
+                self._fail(Invalid(f"{item.subject}: {error.message}", **error.details))
+            else:
+                self._lost()
+        except Unavailable:
+            self._lost()
+
+    def _acked(self, item: _Item, ack: Ack) -> None:
+        self._last_seq = max(self._last_seq, ack.seq)
+        self._progress = asyncio.get_running_loop().time()
+        item.stored = True
+        if not item.ack.done():
+            item.ack.set_result(ack)
+        while self._unacked and self._unacked[0].stored:
+            self._unacked.popleft()
+        self._moved.set()
+
+    def _lost(self) -> None:
+        self._flowing = False
+        self._trouble.set()
+
+    def _fail(self, error: ClocheError) -> None:
+        self._failure = self._failure or error
+        self._flowing = False
+        for item in self._unacked:
+            if not item.ack.done():
+                item.ack.set_exception(self._failure)
+        self._moved.set()
+
+    async def _mend(self) -> None:
+        """Lives as long as the stream: sleeps until there is trouble, then sends again until there is none."""
+        pause = FIRST_PAUSE_S
+        while self._failure is None:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(ACK_TIMEOUT_S):
+                    await self._trouble.wait()
+            if not self._trouble.is_set() and not self._stalled():
+                continue
+            try:
+                await self._send_again()
+                pause = FIRST_PAUSE_S
+            except (Unavailable, ApiError):
+                self._lost()
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, LONGEST_PAUSE_S)
+            except ClocheError as error:
+                self._fail(error)
+
+    def _stalled(self) -> bool:
+        now = asyncio.get_running_loop().time()
+        return bool(self._unacked) and now - self._progress > ACK_TIMEOUT_S and self._unacked[0].first_sent is not None
+
+    async def _send_again(self) -> None:
+        self._flowing = False
+        await self._bus.wait_connected()
+        self._trouble.clear()
+        self._attempt += 1
+        await self._forget_stored()
+        if self._unacked:
+            await self._probe(self._unacked[0])
+        while waiting := [item for item in self._unacked if item.attempt != self._attempt]:
+            for item in waiting:
+                await self._put(item)
+                if self._trouble.is_set():
+                    raise Unavailable("trouble again")
+        # Nothing may come between seeing that none is left and letting `send` go on by itself.
+        self._flowing = not self._trouble.is_set()
+
+    async def _probe(self, item: _Item) -> None:
+        await self._put(item)
+        trouble = asyncio.ensure_future(self._trouble.wait())
+        either: list[asyncio.Future[Any]] = [item.ack, trouble]
+        await asyncio.wait(either, timeout=ACK_TIMEOUT_S, return_when=asyncio.FIRST_COMPLETED)
+        trouble.cancel()
+        if not item.stored:
+            raise Unavailable("the server does not acknowledge")
+
+    async def _forget_stored(self) -> None:
+        """What is older than the server's memory of ids is looked up in the log, lest it be stored twice."""
+        now = clock.now()
+        for item in list(self._unacked):
+            if item.first_sent is None or (now - item.first_sent).total_seconds() < DEDUPE_SAFE_S:
+                continue
+            seq = await find(self._bus, item.subject, item.msg_id, since=item.first_sent)
+            if seq is not None:
+                self._acked(item, Ack(seq, True))
+
+
+def _mark_seen(ack: asyncio.Future[Ack]) -> None:
+    """An acknowledgement that nobody awaits is no unhandled error: it also comes out of `flush`."""
+    if not ack.cancelled():
+        ack.exception()

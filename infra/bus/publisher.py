@@ -1,0 +1,149 @@
+"""The only way into the log: every message has an id, and is repeated under it until the server has it."""
+
+import asyncio
+import datetime
+import json
+from typing import Any, NamedTuple
+
+from contracts.errors import Conflict, Invalid, Unavailable
+from contracts.streams import DEDUPE_WINDOW_S, LOG_STREAM
+from infra import clock
+from infra.bus import page
+from infra.bus.connection import Bus
+from infra.bus.errors import WRONG_LAST_SEQUENCE, ApiError
+
+ACK_TIMEOUT_S = 5.0
+FIRST_PAUSE_S = 0.05
+LONGEST_PAUSE_S = 2.0
+DEDUPE_SAFE_S = DEDUPE_WINDOW_S * 0.75
+"""Past this age the server may have forgotten an id, so the log is asked before a message is sent again."""
+CLOCK_SLACK = datetime.timedelta(seconds=60)
+
+MSG_ID = "Nats-Msg-Id"
+EXPECTED_SEQUENCE = "Nats-Expected-Last-Subject-Sequence"
+EXPECTED_SUBJECT = "Nats-Expected-Last-Subject-Sequence-Subject"
+
+
+class Ack(NamedTuple):
+    seq: int
+    duplicate: bool
+
+
+class Expect(NamedTuple):
+    """The append is refused unless `seq` is the last sequence of what `filter` matches (0 = nothing yet)."""
+
+    filter: str
+    seq: int
+
+
+def parse_ack(data: bytes) -> Ack:
+    """Raises `ApiError` where the server refused to store."""
+    try:
+        answer: Any = json.loads(data)
+        if error := answer.get("error"):
+            raise ApiError(str(error.get("description")), number=error.get("err_code", 0), status=error.get("code", 0))
+        return Ack(int(answer["seq"]), bool(answer.get("duplicate", False)))
+    except (ValueError, KeyError, AttributeError, TypeError) as error:
+        raise Unavailable(f"the server's acknowledgement cannot be read: {data[:200]!r}") from error
+
+
+def is_permanent(error: ApiError) -> bool:
+    return 400 <= error.status < 500
+
+
+async def append(
+    bus: Bus,
+    subject: str,
+    payload: bytes,
+    msg_id: str,
+    *,
+    expect: Expect | None = None,
+    timeout_s: float | None = None,
+    stream: str = LOG_STREAM,
+) -> Ack:
+    """Store one message exactly once and return its sequence.
+
+    Repeated under the same id through lost connections, restarts and time-outs: for ever, or for `timeout_s`.
+    If the message is already stored, by an earlier attempt or an earlier life of the caller, the answer is its
+    sequence with `duplicate` set, also where `expect` no longer holds because of it.
+    Only a work queue may forget: a command that was already taken is stored again after the dedupe window.
+
+    Raises `Conflict` (`expect` does not hold, and this id is not what broke it), `Denied` (not this user's to write),
+    `Invalid` (too large, not a subject, refused for good), `Unavailable` (only with `timeout_s`: it may or may not
+    be stored).
+    """
+    headers = {MSG_ID: msg_id}
+    if expect is not None:
+        headers |= {EXPECTED_SEQUENCE: str(expect.seq), EXPECTED_SUBJECT: expect.filter}
+    begun = clock.now()
+    loop = asyncio.get_running_loop()
+    deadline = None if timeout_s is None else loop.time() + timeout_s
+    pause = FIRST_PAUSE_S
+    while True:
+        try:
+            return await _attempt(bus, subject, payload, headers, expect, begun, stream)
+        except Conflict:
+            raise
+        except Unavailable as error:
+            if deadline is not None and loop.time() + pause > deadline:
+                raise Unavailable(f"{subject}: not stored within {timeout_s:g} s: {error}") from error
+        await _pause(bus, pause, deadline)
+        pause = min(pause * 2, LONGEST_PAUSE_S)
+
+
+async def _attempt(
+    bus: Bus,
+    subject: str,
+    payload: bytes,
+    headers: dict[str, str],
+    expect: Expect | None,
+    begun: datetime.datetime,
+    stream: str,
+) -> Ack:
+    if stream == LOG_STREAM and (clock.now() - begun).total_seconds() > DEDUPE_SAFE_S:
+        seq = await find(bus, subject, headers[MSG_ID], since=begun)
+        if seq is not None:
+            return Ack(seq, True)
+    reply = await bus.request(subject, payload, headers=headers, timeout=ACK_TIMEOUT_S)
+    try:
+        return parse_ack(reply.data)
+    except ApiError as error:
+        if error.number in WRONG_LAST_SEQUENCE and expect is not None:
+            return await _conflict(bus, subject, headers[MSG_ID], expect)
+        if is_permanent(error):
+            raise Invalid(f"{subject}: {error.message}", **error.details) from error
+        raise Unavailable(f"{subject}: {error.message}") from error
+
+
+async def _conflict(bus: Bus, subject: str, msg_id: str, expect: Expect) -> Ack:
+    """The guard does not hold. If our own earlier attempt is what moved it, that is success."""
+    seq = await find(bus, subject, msg_id, after=expect.seq)
+    if seq is not None:
+        return Ack(seq, True)
+    details = {"filter": expect.filter, "expected": str(expect.seq)}
+    raise Conflict(f"{expect.filter} has moved past sequence {expect.seq}", **details)
+
+
+async def find(
+    bus: Bus, subject: str, msg_id: str, *, after: int = 0, since: datetime.datetime | None = None
+) -> int | None:
+    """The sequence of the message with this id on this subject, or None. Looks after a sequence or since a time."""
+    start = after + 1
+    begin = None if since is None else since - CLOCK_SLACK
+    while True:
+        found = await page.fetch(bus, subject, start, since=begin)
+        for entry in found.entries:
+            if entry.msg_id == msg_id:
+                return entry.seq
+        if not found.entries or not found.pending:
+            return None
+        start, begin = found.entries[-1].seq + 1, None
+
+
+async def _pause(bus: Bus, seconds: float, deadline: float | None) -> None:
+    await asyncio.sleep(seconds)
+    try:
+        async with asyncio.timeout_at(deadline):
+            await bus.wait_connected()
+    except TimeoutError:
+        raise Unavailable(f"not connected to {bus.url}") from None

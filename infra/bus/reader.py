@@ -1,0 +1,163 @@
+"""Reading the log from a cursor: what is stored, then what is being stored, each entry once and in order.
+
+Pages come by direct get. Following waits for the server to tell (`cloche.live.…`) that something was stored, and then
+reads the next page: the telling may be lost or repeated without harm, so there is no seam to get wrong.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import NamedTuple, TypeVar
+
+from contracts import subjects
+from contracts.errors import Unavailable
+from contracts.streams import LOG_STREAM
+from infra.bus import page
+from infra.bus.connection import Bus
+from infra.bus.errors import LogGap
+from infra.bus.page import PAGE_BYTES, PAGE_ENTRIES, Entry, Page
+
+__all__ = ["Entry", "LogGap", "Page", "bounds", "fetch", "first", "last", "read"]
+
+IDLE_CHECK_S = 5.0
+"""How long a follower trusts that nothing was stored because nothing was told."""
+FIRST_PAUSE_S = 0.05
+LONGEST_PAUSE_S = 1.0
+
+
+T = TypeVar("T")
+
+
+class Bounds(NamedTuple):
+    first: int
+    last: int
+    """`last < first` in an empty log."""
+
+
+async def bounds(bus: Bus) -> Bounds:
+    """The log's first and last sequence. Raises `Unavailable`, `NobodyAnswers`."""
+    state = (await bus.api(f"STREAM.INFO.{LOG_STREAM}"))["state"]
+    return Bounds(state["first_seq"], state["last_seq"])
+
+
+async def last(bus: Bus, filter_: str) -> Entry | None:
+    """The newest entry that matches. Raises `Unavailable`."""
+    return await page.fetch_last(bus, filter_)
+
+
+async def first(bus: Bus, filter_: str, *, start: int = 1) -> Entry | None:
+    """The oldest entry that matches, at or after `start`. Raises `Unavailable`."""
+    found = await page.fetch(bus, filter_, start, limit=1)
+    return found.entries[0] if found.entries else None
+
+
+async def fetch(
+    bus: Bus, filters: Sequence[str], start: int, *, limit: int = PAGE_ENTRIES, max_bytes: int = PAGE_BYTES
+) -> Page:
+    """One page: up to `limit` entries that match any filter, in order, from sequence `start`.
+
+    `pending` > 0 means that there is more: ask again from the last entry's sequence + 1. Raises `Unavailable`.
+    """
+    if len(filters) == 1:
+        return await page.fetch(bus, filters[0], start, limit=limit, max_bytes=max_bytes)
+    # Pages of several filters are taken one after another, so only what was stored before the first can be merged.
+    head = (await bounds(bus)).last
+    pages = [await page.fetch(bus, each, start, limit=limit, max_bytes=max_bytes) for each in filters]
+    return _merge(pages, head, limit)
+
+
+def _merge(pages: list[Page], head: int, limit: int) -> Page:
+    sure = min([head, *(each.entries[-1].seq for each in pages if each.pending and each.entries)])
+    merged = {entry.seq: entry for each in pages for entry in each.entries}
+    ordered = [merged[seq] for seq in sorted(merged) if seq <= sure]
+    beyond = len(merged) - len(ordered[:limit]) + sum(each.pending for each in pages)
+    return Page(ordered[:limit], beyond)
+
+
+class _Cursor:
+    """Where a read is, and whether anything is missing behind it."""
+
+    def __init__(self, filters: Sequence[str], start: int) -> None:
+        self.next = max(start, 1)
+        self._whole = list(filters) == [subjects.LOG]
+
+    async def check(self, bus: Bus, found: Page, head: int) -> None:
+        """Raises `LogGap` when an unfiltered page skips a sequence that retention has not removed."""
+        if not self._whole:
+            return
+        expected = self.next
+        for entry in found.entries:
+            if entry.seq != expected and entry.seq > (await bounds(bus)).first:
+                raise LogGap(f"the log lacks sequence {expected} to {entry.seq - 1}")
+            expected = entry.seq + 1
+        if not found.entries and expected <= head and (await bounds(bus)).first <= head:
+            raise LogGap(f"the log lacks sequence {expected} to {head}")
+
+
+async def read(
+    bus: Bus, filters: Sequence[str], start: int = 1, *, follow: bool, end: int | None = None
+) -> AsyncIterator[Entry]:
+    """Every entry that matches any of `filters`, from sequence `start`, each once and in order.
+
+    `follow=False` ends with what is stored at the time of the call (and at `end`, if that comes first); `follow=True`
+    goes on for ever, or until `end` has passed. Lost connections and server restarts are waited out in silence.
+    At most one page is held in memory, however slow the reader.
+
+    Raises `LogGap` if an unfiltered read (`[subjects.LOG]`) finds a sequence missing that retention has not removed,
+    `Denied`.
+    """
+    async with contextlib.AsyncExitStack() as stack:
+        told = await stack.enter_async_context(_told(bus, filters)) if follow else None
+        cursor = _Cursor(filters, start)
+        head = (await _patiently(bus, bounds)).last
+        stop = end if follow else min(head, end if end is not None else head)
+        while stop is None or cursor.next <= stop:
+            if told is not None:
+                told.clear()
+            found = await _patiently(bus, lambda bus: fetch(bus, filters, cursor.next))
+            await cursor.check(bus, found, head)
+            for entry in found.entries:
+                if stop is not None and entry.seq > stop:
+                    return
+                yield entry
+                cursor.next = entry.seq + 1
+            if found.pending:
+                continue
+            if told is None:
+                return
+            await _news(told)
+
+
+@contextlib.asynccontextmanager
+async def _told(bus: Bus, filters: Sequence[str]) -> AsyncIterator[asyncio.Event]:
+    event = asyncio.Event()
+
+    def tell(_subject: bytes, _reply: bytes, _data: bytes, _raw: bytes | None) -> None:
+        event.set()
+
+    taps = [await bus.tap(subjects.live(each), tell) for each in filters]
+    stop_watching = bus.on_lost(event.set)
+    try:
+        yield event
+    finally:
+        stop_watching()
+        for tap in taps:
+            await bus.client.untap(tap)
+
+
+async def _news(told: asyncio.Event) -> None:
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(IDLE_CHECK_S):
+            await told.wait()
+
+
+async def _patiently(bus: Bus, call: Callable[[Bus], Awaitable[T]]) -> T:
+    """Repeat a read until it succeeds. Raises `Unavailable` only if the bus was closed."""
+    pause = FIRST_PAUSE_S
+    while True:
+        await bus.wait_connected()
+        try:
+            return await call(bus)
+        except Unavailable:
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, LONGEST_PAUSE_S)

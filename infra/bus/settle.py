@@ -1,0 +1,116 @@
+"""The three ends of a message: acknowledged, given back for later, or given up in a dead letter."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from enum import StrEnum
+from typing import Protocol
+
+from nats import errors as nats_errors
+from nats.aio.msg import Msg
+
+from contracts.errors import ClocheError, Failure, Invalid
+from contracts.streams import DELIVERY_LIMIT
+from infra.bus.connection import Bus
+from infra.bus.publisher import append
+
+logger = logging.getLogger(__name__)
+
+FIRST_DELAY_S = 0.5
+LONGEST_DELAY_S = 30.0
+
+Handler = Callable[[str, bytes], Awaitable[None]]
+"""Called with subject and payload."""
+
+
+class DeadLetters(Protocol):
+    """Makes the event that records a message that was given up. `Journal.dead_letter` is one."""
+
+    def __call__(
+        self, subject: str, raw: bytes, failure: Failure, /, *, delivered: int, sequence: int
+    ) -> tuple[str, bytes, str]:
+        """Returns subject, payload and id. The id must be the same each time for the same `sequence`."""
+        ...
+
+
+class Outcome(StrEnum):
+    ACKED = "acked"
+    LATER = "later"
+    DEAD = "dead"
+
+
+async def settle(bus: Bus, msg: Msg, handle: Handler, dead_letter: DeadLetters, *, ack_wait_s: float = 5) -> Outcome:
+    """Handle one message of a durable consumer and tell the server how it ended.
+
+    Handler returns → ack. Raises a retryable `ClocheError` → nak with a growing delay. Raises anything else → dead
+    letter, then term. Delivered more than `DELIVERY_LIMIT` times → dead letter, without calling the handler.
+    The server is told that work goes on while the handler runs. A cancelled handler leaves the message unsettled, so
+    that it is delivered again. An acknowledgement may be lost: handlers must stand being called twice.
+    Raises `Unavailable` only if the bus was closed.
+    """
+    delivered = msg.metadata.num_delivered
+    async with working(msg, ack_wait_s / 2):
+        if delivered > DELIVERY_LIMIT:
+            failure = Invalid(f"given up after {DELIVERY_LIMIT} deliveries").failure()
+            return await _give_up(bus, msg, dead_letter, failure)
+        try:
+            await handle(msg.subject, msg.data)
+        except ClocheError as error:
+            if not error.retryable:
+                return await _give_up(bus, msg, dead_letter, error.failure())
+            if delivered == DELIVERY_LIMIT:
+                return await _give_up(bus, msg, dead_letter, error.failure())
+            logger.info("%s: again later: %s", msg.subject, error.message)
+            await _tell(msg.nak(delay_s(delivered)))
+            return Outcome.LATER
+        except Exception as error:
+            logger.exception("%s: a bug in the handler", msg.subject)
+            failure = Failure(code="INTERNAL", message=f"the handler failed: {type(error).__name__}")
+            return await _give_up(bus, msg, dead_letter, failure)
+        await _tell(msg.ack())
+        return Outcome.ACKED
+
+
+def delay_s(delivered: int) -> float:
+    return float(min(FIRST_DELAY_S * 2 ** (delivered - 1), LONGEST_DELAY_S))
+
+
+async def _give_up(bus: Bus, msg: Msg, dead_letter: DeadLetters, failure: Failure) -> Outcome:
+    """The letter is stored before the message is let go: a crash between the two writes the same letter again."""
+    meta = msg.metadata
+    try:
+        subject, payload, letter_id = dead_letter(
+            msg.subject, msg.data, failure, delivered=meta.num_delivered, sequence=meta.sequence.stream
+        )
+        await append(bus, subject, payload, letter_id)
+    except Invalid:
+        logger.exception("%s: its dead letter cannot be stored; the message stays in the queue", msg.subject)
+        await _tell(msg.nak(LONGEST_DELAY_S))
+        return Outcome.LATER
+    logger.warning("%s: dead letter: %s", msg.subject, failure.message)
+    await _tell(msg.term())
+    return Outcome.DEAD
+
+
+async def _tell(answer: Awaitable[None]) -> None:
+    """If the connection is down the message comes again, and then is settled again."""
+    with contextlib.suppress(nats_errors.Error):
+        await answer
+
+
+@contextlib.asynccontextmanager
+async def working(msg: Msg, every_s: float) -> AsyncIterator[None]:
+    """Tells the server that the message is in hand, so that it is not delivered again meanwhile."""
+
+    async def keep_telling() -> None:
+        while True:
+            await asyncio.sleep(every_s)
+            await _tell(msg.in_progress())
+
+    telling = asyncio.create_task(keep_telling())
+    try:
+        yield
+    finally:
+        telling.cancel()
+        await asyncio.gather(telling, return_exceptions=True)

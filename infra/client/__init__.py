@@ -1,0 +1,7 @@
+"""The Python client."""
+
+from infra.client.connection import Cloche
+from infra.client.execution import CommandResult, Execution
+from infra.client.sandbox import Sandbox
+
+__all__ = ["Cloche", "CommandResult", "Execution", "Sandbox"]

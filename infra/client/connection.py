@@ -1,0 +1,86 @@
+"""The way in for Python programs."""
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+
+from contracts import codec, subjects
+from contracts.commands.sandbox import CreateSandbox
+from contracts.errors import Invalid, SandboxNotFound, from_failure
+from contracts.ids import is_token
+from contracts.queries import ANSWERS, EventList, GetTerminal, ListEvents, ListSandboxes, Reply, SandboxList, Terminal
+from contracts.spec import SandboxSpec
+from contracts.state import Sequenced, Status, fold
+from infra.bus import reader
+from infra.access import open_as
+from infra.bus.connection import Bus
+from infra.client.orders import publish
+from infra.client.sandbox import Sandbox, settled
+from infra.ids import new_id
+from infra.settings import Settings, load
+
+QUERY_TIMEOUT_S = 10.0
+
+
+class Cloche:
+    """A connection. Commands are durable once a call has returned; reading needs no service but NATS itself."""
+
+    def __init__(self, bus: Bus) -> None:
+        self.bus = bus
+
+    @staticmethod
+    @asynccontextmanager
+    async def connect(settings: Settings | None = None) -> AsyncIterator["Cloche"]:
+        """To the embedded default of `CLOCHE_DATA`, or to `CLOCHE_URL`. Raises `Unavailable` when none answers."""
+        async with open_as(settings or load(os.environ), "client") as bus:
+            yield Cloche(bus)
+
+    async def create(
+        self,
+        spec: SandboxSpec | dict[str, Any] | None = None,
+        *,
+        id: str | None = None,  # noqa: A002
+    ) -> Sandbox:
+        """Make a sandbox and wait until it runs. A dict names only what differs from the node's defaults.
+
+        Raises `Invalid` for a bad specification, `SandboxInvalidState` when the id is taken, and the sandbox's own
+        error when it cannot be made.
+        """
+        sandbox = id or new_id("sb")
+        if not is_token(sandbox):
+            raise Invalid(f"{sandbox!r} is not a sandbox id: letters, digits, '-' and '_', 64 at most")
+        order = CreateSandbox(spec=msgspec.Raw(codec.encode(spec or {})))
+        command = await publish(self.bus, subjects.ANY_NODE, sandbox, order)
+        return Sandbox(self.bus, await settled(self.bus, sandbox, command, {Status.RUNNING}))
+
+    async def sandbox(self, sandbox: str) -> Sandbox:
+        """Raises `SandboxNotFound`. Removed sandboxes are found too: their record stays."""
+        if not is_token(sandbox):
+            raise Invalid(f"{sandbox!r} is not a sandbox id: letters, digits, '-' and '_', 64 at most")
+        entries = reader.read(self.bus, [subjects.lifecycle(sandbox)], 1, follow=False)
+        state = fold([Sequenced(entry.seq, codec.decode_head(entry.data)) async for entry in entries])
+        if state is None:
+            raise SandboxNotFound(f"there is no sandbox {sandbox!r}")
+        return Sandbox(self.bus, state)
+
+    async def sandboxes(self, query: ListSandboxes | None = None) -> SandboxList:
+        answer: SandboxList = await self._ask("sandboxes", query or ListSandboxes())
+        return answer
+
+    async def recent_events(self, query: ListEvents) -> EventList:
+        answer: EventList = await self._ask("events", query)
+        return answer
+
+    async def terminal(self, query: GetTerminal) -> Terminal:
+        answer: Terminal = await self._ask("terminal", query)
+        return answer
+
+    async def _ask(self, verb: str, query: msgspec.Struct) -> Any:
+        reply_raw = await self.bus.request(subjects.state_rpc(verb), codec.encode(query), timeout=QUERY_TIMEOUT_S)
+        reply: Reply = codec.decode(reply_raw.data, Reply)
+        if reply.failure is not None or reply.result is None:
+            raise from_failure(reply.failure) if reply.failure else Invalid("an empty reply")
+        return codec.decode(reply.result, ANSWERS[verb])

@@ -1,0 +1,149 @@
+"""A sandbox, as a program outside sees it."""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import NamedTuple
+
+from contracts import codec, subjects
+from contracts.commands import sandbox as orders
+from contracts.commands.command import Asker, PtySize, RunCommand
+from contracts.errors import SandboxNotFound, from_failure
+from contracts.message import EventHead, Order
+from contracts.proof import TERMINAL
+from contracts.state import SandboxState, Status, apply
+from infra.bus import reader
+from infra.bus.connection import Bus
+from infra.client.execution import CommandResult, Execution
+from infra.client.orders import publish, raise_if_given_up
+from infra.ids import new_id
+
+
+class LogEvent(NamedTuple):
+    sequence: int
+    subject: str
+    head: EventHead
+    raw: bytes
+    """Verbatim, as it stands in the log."""
+
+
+class Sandbox:
+    def __init__(self, bus: Bus, state: SandboxState) -> None:
+        self._bus = bus
+        self.state = state
+        """As of the last call that looked."""
+
+    @property
+    def id(self) -> str:
+        return self.state.sandbox
+
+    async def start(
+        self,
+        command: str | Sequence[str],
+        *,
+        id: str | None = None,  # noqa: A002
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        timeout_ms: int | None = None,
+        stdin: bool = False,
+        pty: PtySize | None = None,
+        asker: Asker = Asker.USER,
+    ) -> Execution:
+        """Ask for a command and return at once. A string goes to the shell, a sequence is run as it is."""
+        exec_id = id or new_id("e")
+        order = RunCommand(
+            argv=None if isinstance(command, str) else tuple(command),
+            shell=command if isinstance(command, str) else None,
+            cwd=cwd,
+            env=dict(env or {}),
+            timeout_ms=timeout_ms,
+            stdin=stdin,
+            pty=pty,
+            asker=asker,
+        )
+        await publish(self._bus, self.state.node, self.id, order, id=exec_id)
+        return self.execution(exec_id)
+
+    def execution(self, exec_id: str) -> Execution:
+        """Any command of this sandbox, past or present."""
+        return Execution(
+            self._bus, node=self.state.node, sandbox=self.id, exec_id=exec_id, start=self.state.first_sequence
+        )
+
+    async def running(self) -> list[str]:
+        """Commands that have started and not ended, oldest first."""
+        begun: dict[str, None] = {}
+        async for event in self.events(types=["command.started", *(f"command.{kind}" for kind in TERMINAL)]):
+            exec_id = subjects.parse_event(event.subject).scope or ""
+            if event.head.type == "command.started":
+                begun[exec_id] = None
+            else:
+                begun.pop(exec_id, None)
+        return list(begun)
+
+    async def run(
+        self,
+        command: str | Sequence[str],
+        *,
+        input: bytes | None = None,  # noqa: A002
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        timeout_ms: int | None = None,
+    ) -> CommandResult:
+        """Run to the end. Raises only when the sandbox is at fault; a failed command is a result."""
+        execution = await self.start(command, cwd=cwd, env=env, timeout_ms=timeout_ms, stdin=input is not None)
+        if input is not None:
+            await execution.write(input)
+            await execution.close_stdin()
+        return await execution.wait()
+
+    async def events(
+        self, start: int | None = None, *, types: Sequence[str] = (), follow: bool = False
+    ) -> AsyncIterator[LogEvent]:
+        """Its events from a sequence on; `types` are tags (`command.output`) or families (`command`)."""
+        filters = subjects.typed(self.id, types)
+        async for entry in reader.read(self._bus, filters, start or self.state.first_sequence, follow=follow):
+            yield LogEvent(entry.seq, entry.subject, codec.decode_head(entry.data), entry.data)
+
+    async def stop(self, *, grace_ms: int = 10_000, reason: str = "asked") -> None:
+        order = orders.StopSandbox(grace_ms=grace_ms, reason=reason)
+        await self._until({Status.STOPPED, Status.FAILED, Status.REMOVED}, order)
+
+    async def boot(self) -> None:
+        """Start it again after a stop. The workspace is as it was."""
+        await self._until({Status.RUNNING}, orders.StartSandbox())
+
+    async def pause(self) -> None:
+        await self._until({Status.PAUSED}, orders.PauseSandbox())
+
+    async def resume(self) -> None:
+        await self._until({Status.RUNNING}, orders.ResumeSandbox())
+
+    async def remove(self, *, reason: str = "asked") -> None:
+        await self._until({Status.REMOVED}, orders.RemoveSandbox(reason=reason))
+
+    async def _until(self, wanted: set[Status], order: Order) -> None:
+        command = await publish(self._bus, self.state.node, self.id, order)
+        self.state = await settled(self._bus, self.id, command, wanted, self.state)
+
+
+async def settled(
+    bus: Bus, sandbox: str, command: str, wanted: set[Status], state: SandboxState | None = None
+) -> SandboxState:
+    """Follow the log until the sandbox is in a wanted state.
+
+    Raises the reason when the command was given up, or when the sandbox failed instead.
+    """
+    filters = [subjects.lifecycle(sandbox), *subjects.events_of(sandbox, family=subjects.DEAD_LETTER, scope=command)]
+    start = state.lifecycle_sequence if state else 1
+    if state is not None and state.status in wanted:
+        return state
+    async for entry in reader.read(bus, filters, start, follow=True):
+        head = codec.decode_head(entry.data)
+        raise_if_given_up(head, command)
+        state = apply(state, entry.seq, head)
+        if state is None:
+            continue
+        if state.status in wanted:
+            return state
+        if state.status == Status.FAILED and state.error is not None:
+            raise from_failure(state.error)
+    raise SandboxNotFound(f"there is no sandbox {sandbox!r}")

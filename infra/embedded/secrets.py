@@ -1,0 +1,61 @@
+"""Passwords of the bus's users: made once, kept in files that only their owner can read."""
+
+import json
+import os
+import secrets
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from contracts.errors import Invalid
+
+
+class Login(Struct, frozen=True, kw_only=True):
+    user: str
+    password: str
+
+
+def directory(data: Path) -> Path:
+    return data / "secrets"
+
+
+def ensure(data: Path, users: Iterable[str]) -> dict[str, str]:
+    """The password of each user, made where there was none yet. Raises `Invalid` for an unreadable file."""
+    place = directory(data)
+    place.mkdir(mode=0o700, parents=True, exist_ok=True)
+    place.chmod(0o700)
+    return {user: _ensure(place / f"{user}.json", user) for user in users}
+
+
+def read(path: Path, user: str) -> Login:
+    """From `<user>.json` in a directory, or from the one file. Raises `Invalid` naming the file."""
+    file = path / f"{user}.json" if path.is_dir() else path
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=Login)
+    except (OSError, msgspec.MsgspecError) as error:
+        raise Invalid(f"{file}: cannot be read as credentials of user {user!r}: {error}") from error
+
+
+def _ensure(file: Path, user: str) -> str:
+    if not file.exists():
+        _create(file, Login(user=user, password=secrets.token_urlsafe(32)))
+    return read(file, user).password
+
+
+def _create(file: Path, login: Login) -> None:
+    """Whole or not at all; if another process was first, its file stays."""
+    draft = file.with_name(f".{file.name}.{secrets.token_hex(8)}")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as out:
+            out.write(json.dumps(msgspec.to_builtins(login)).encode())
+            out.flush()
+            os.fsync(out.fileno())
+        try:
+            os.link(draft, file)
+        except FileExistsError:
+            return
+    finally:
+        draft.unlink()

@@ -1,0 +1,153 @@
+"""Who may do what on the bus, as data.
+
+Every user has an account of its own; the streams live in an account that only provisioning enters. What a user may
+publish is an import of exactly those subjects. Permissions inside one account would not do: the server itself writes
+to whatever *reply* subject a request names, and to a push consumer's deliver subject, and checks neither against the
+rights of the asker. So a client that may ask anything at all could have its own bytes stored as history, or the empty
+"not found" of a direct get delivered to `$JS.API.STREAM.DELETE.…`. Across accounts a reply only ever reaches the
+asker's own account, where no stream listens.
+
+Nobody but `admin` creates, changes, purges or deletes streams and consumers, and nobody else needs to: readers use
+direct get, services pull from durables that provisioning made. The one exception is the spawner, who may delete a
+message of CLOCHE_COMMANDS: the sweep of commands that no consumer covers.
+"""
+
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from contracts import streams, subjects
+from contracts.streams import BLOBS_BUCKET, COMMANDS_STREAM, LOG_STREAM, SANDBOXES_BUCKET, VITALS_STREAM
+from infra.bus.stream_config import kv_told
+
+ADMIN = "admin"
+SYSTEM = "system"
+CLIENT = "client"
+HUB = "CLOCHE"
+"""The account that holds the streams."""
+
+JS_API = "$JS.API."
+API = f"{subjects.ROOT}.api."
+"""What users call the API of the hub. By its own name the server would answer for the user's own, empty, account."""
+
+FAMILIES: dict[str, tuple[str, ...]] = {
+    "spawner": ("sandbox",),
+    "executor": ("command", "tool"),
+    "file_watcher": ("file",),
+    "health_monitor": ("health",),
+    "replay": ("audit",),
+    "agent": ("agent", "user"),
+    "guardian": ("guardian",),
+    "egress": ("network",),
+    "gateway": (),
+    CLIENT: (),
+}
+"""Which event families each may write. A family has one writer."""
+
+COMMANDERS = frozenset({"health_monitor", "agent", "guardian", "gateway", CLIENT})
+
+FILES_RPC = f"{subjects.ROOT}.rpc.*.*.files.>"
+STATE_RPC = f"{subjects.ROOT}.rpc.state.>"
+REPLAYED = f"{subjects.ROOT}.replay.>"
+RPC: dict[str, str] = {"executor": FILES_RPC, "replay": STATE_RPC}
+"""Who answers which requests."""
+
+READABLE = (LOG_STREAM, VITALS_STREAM, f"KV_{SANDBOXES_BUCKET}", f"OBJ_{BLOBS_BUCKET}")
+TOLD = (subjects.LIVE, subjects.VITALS, kv_told(SANDBOXES_BUCKET))
+
+USERS: tuple[str, ...] = (*FAMILIES, ADMIN, SYSTEM)
+
+
+class User(Struct, frozen=True, kw_only=True):
+    """One service's account, as imports from and exports to the others."""
+
+    name: str
+    hub: tuple[str, ...]
+    """Subjects of the hub that it may publish on; replies come back to it."""
+    hears: tuple[str, ...]
+    """Subjects of the hub that it may subscribe to."""
+    answers: str | None
+    """Requests that it serves for everybody else."""
+    asks: dict[str, str]
+    """Subjects that it may send requests on, and whose they are."""
+    tells: str | None
+    """Subjects of its own that everybody else may subscribe to."""
+
+    @property
+    def publishes(self) -> tuple[str, ...]:
+        return tuple(local(subject) for subject in self.hub)
+
+    @property
+    def account(self) -> str:
+        return self.name.upper()
+
+    @property
+    def inboxes(self) -> tuple[str, ...]:
+        """Alone in its account, so the default prefix of any NATS client is safe too."""
+        return (f"_INBOX_{self.name}.>", "_INBOX.>")
+
+
+def local(subject: str) -> str:
+    """What a subject of the hub is called in a user's account."""
+    return API + subject.removeprefix(JS_API) if subject.startswith(JS_API) else subject
+
+
+def user(name: str, nodes: Iterable[str]) -> User:
+    return User(
+        name=name,
+        hub=(*_writes(name), *_reads(), *_pulls(name, nodes)),
+        hears=(*TOLD, subjects.LOG) if not FAMILIES[name] else TOLD,
+        answers=RPC.get(name),
+        # The two patterns overlap, and the server refuses imports that could go round in a circle.
+        asks={} if name in RPC else {subject: owner for owner, subject in RPC.items()},
+        tells=REPLAYED if name == "replay" else None,
+    )
+
+
+def everybody(nodes: Iterable[str]) -> list[User]:
+    """All but `admin` and `system`, who have no imports: they are at home where they work."""
+    nodes = tuple(nodes)
+    return [user(name, nodes) for name in FAMILIES]
+
+
+def _writes(name: str) -> list[str]:
+    """Subjects whose messages are stored."""
+    may = [f"{subjects.ROOT}.log.*.{family}.>" for family in FAMILIES[name]]
+    if name in COMMANDERS:
+        may.append(subjects.COMMANDS)
+    if name not in (CLIENT, "gateway"):
+        mine = f"{subjects.ROOT}.log.*.{subjects.DEAD_LETTER}.{name}"
+        may += [mine, f"{mine}.*"]
+    if name == "health_monitor":
+        may.append(subjects.VITALS)
+    if name == "replay":
+        may.append(f"$KV.{SANDBOXES_BUCKET}.>")
+    if name == "file_watcher":
+        may.append(f"$O.{BLOBS_BUCKET}.>")
+    if name == "spawner":
+        may.append(f"$JS.API.STREAM.MSG.DELETE.{COMMANDS_STREAM}")
+    return may
+
+
+def _reads() -> list[str]:
+    may: list[str] = []
+    for stream in READABLE:
+        may += [f"$JS.API.STREAM.INFO.{stream}", f"$JS.API.DIRECT.GET.{stream}", f"$JS.API.DIRECT.GET.{stream}.>"]
+    return may
+
+
+def _pulls(name: str, nodes: Iterable[str]) -> list[str]:
+    """A durable belongs to the service that its name starts with."""
+    specs = [streams.create_consumer(), *(spec for node in nodes for spec in streams.node_consumers(node))]
+    may: list[str] = []
+    for spec in specs:
+        if spec.durable.startswith(f"{name}-"):
+            where = f"{spec.stream}.{spec.durable}"
+            may += [f"$JS.API.CONSUMER.MSG.NEXT.{where}", f"$JS.API.CONSUMER.INFO.{where}", f"$JS.ACK.{where}.>"]
+    if name == "spawner":
+        may += [
+            f"$JS.API.STREAM.INFO.{COMMANDS_STREAM}",
+            f"$JS.API.DIRECT.GET.{COMMANDS_STREAM}",
+            f"$JS.API.CONSUMER.LIST.{COMMANDS_STREAM}",
+        ]
+    return may

@@ -1,0 +1,116 @@
+"""One service's pen: puts facts into envelopes and appends them to the log, and reads back what guards them."""
+
+import datetime
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from contracts import codec, subjects
+from contracts.errors import Failure, Invalid
+from contracts.events.audit import DeadLetter
+from contracts.ids import is_token
+from contracts.message import Event, Fact
+from contracts.payload import pack
+from contracts.registry import scope_of, tag_of
+from contracts.state import SandboxState, Sequenced, fold
+from infra import clock
+from infra.bus import reader
+from infra.bus.connection import Bus
+from infra.bus.publisher import Expect, append
+
+DEAD_LETTER_BYTES = 16 * 1024
+
+
+class Written(NamedTuple):
+    """An event ready to be published."""
+
+    subject: str
+    payload: bytes
+    id: str
+
+
+class Journal:
+    def __init__(self, bus: Bus, *, service: str, node: str) -> None:
+        self._bus = bus
+        self.service = service
+        self.node = node
+
+    def write(
+        self,
+        sandbox: str,
+        fact: Fact,
+        *,
+        id: str,  # noqa: A002  CloudEvents calls it so
+        command: str | None = None,
+        time: datetime.datetime | None = None,
+        tag: str | None = None,
+        scope: str | None = None,
+    ) -> Written:
+        """`id` must be the same each time that this same fact is written: it is what makes a retry harmless."""
+        tag = tag or tag_of(fact)
+        event = Event(
+            id=f"{self.service}.{id}",
+            source=f"{self.service}/{self.node}",
+            type=tag,
+            time=time or clock.now(),
+            sandboxid=sandbox,
+            node=self.node,
+            correlationid=command,
+            data=fact,
+        )
+        return Written(subjects.event(sandbox, tag, scope or scope_of(fact)), codec.encode(event), event.id)
+
+    async def append(self, written: Written) -> int:
+        """Returns its sequence. Raises what `infra.bus.publisher.append` raises."""
+        ack = await append(self._bus, written.subject, written.payload, written.id)
+        return ack.seq
+
+    async def move(self, sandbox: str, fact: Fact, *, expected: int, command: str | None = None) -> int:
+        """Append a lifecycle fact, if nobody else has moved the sandbox since sequence `expected`.
+
+        Raises `Conflict` when somebody has.
+        """
+        written = self.write(sandbox, fact, id=f"{sandbox}.{expected}.{tag_of(fact)}", command=command)
+        guard = Expect(subjects.lifecycle(sandbox), expected)
+        ack = await append(self._bus, written.subject, written.payload, written.id, expect=guard)
+        return ack.seq
+
+    async def lifecycle(self, sandbox: str) -> SandboxState | None:
+        """The sandbox's state as far as its lifecycle tells, straight from the log."""
+        entries = reader.read(self._bus, [subjects.lifecycle(sandbox)], 1, follow=False)
+        return fold([Sequenced(entry.seq, codec.decode_head(entry.data)) async for entry in entries])
+
+    def dead_letter(self, subject: str, raw: bytes, failure: Failure, *, delivered: int, sequence: int) -> Written:
+        """`sequence` is the message's own in the command stream: one dead letter each, however often it is written."""
+        packed = pack(raw[:DEAD_LETTER_BYTES])
+        letter = DeadLetter(
+            subject=subject,
+            reason=failure,
+            delivered=delivered,
+            size=len(raw),
+            data=packed.data,
+            encoding=packed.encoding,
+            truncated=len(raw) > DEAD_LETTER_BYTES,
+        )
+        command = _command_id(raw)
+        return self.write(
+            subjects.sandbox_of(subject),
+            letter,
+            id=f"dead.{sequence}",
+            command=command,
+            tag=f"{subjects.DEAD_LETTER}.{self.service}",
+            scope=command,
+        )
+
+
+class _Identified(Struct):
+    id: str
+
+
+def _command_id(raw: bytes) -> str | None:
+    """The id inside a command that may be anything at all."""
+    try:
+        found: _Identified = codec.decode(raw, _Identified)
+    except Invalid:
+        return None
+    return found.id if is_token(found.id) else None

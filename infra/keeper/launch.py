@@ -1,0 +1,41 @@
+"""What the keeper needs from a way of starting processes; each kind of sandbox brings its own."""
+
+from typing import NamedTuple, Protocol
+
+from infra.keeper.outcome import Rusage
+from infra.keeper.protocol import Scope
+
+
+class LaunchFailed(Exception):
+    """The command did not begin."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+
+class SandboxGone(Exception):
+    """The sandbox went away, and with it the knowledge of how the command ended."""
+
+
+class Ending(NamedTuple):
+    code: int | None
+    signal: int | None
+    core: bool
+    rusage: Rusage | None
+
+
+class Launched(Protocol):
+    pid: int
+    """As the sandbox counts."""
+    master: int | None
+    """The terminal of a command with a pty; the keeper owns it."""
+
+    async def ended(self) -> Ending: ...
+
+    async def answer_signals(self) -> None: ...
+
+    async def signal(self, signum: int, scope: Scope) -> int: ...
+
+    def close(self) -> None: ...

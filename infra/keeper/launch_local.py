@@ -1,0 +1,210 @@
+"""Starting a process in a local sandbox: a conversation with the sandbox's init, one connection per command."""
+
+import asyncio
+import contextlib
+import json
+import os
+import socket
+from collections import deque
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from infra.keeper.launch import Ending, Launched, LaunchFailed, SandboxGone
+from infra.keeper.layout import short_address
+from infra.keeper.outcome import Rusage
+from infra.keeper.protocol import LocalTarget, Scope, Start
+
+MAX_MESSAGE = 4 * 1024 * 1024
+CONNECT_ATTEMPTS = 200
+
+
+class _ExitPart(Struct, frozen=True):
+    code: int | None = None
+    signal: int | None = None
+    core: bool = False
+
+
+class _ExitMessage(Struct, frozen=True):
+    exit: _ExitPart
+    rusage: Rusage | None = None
+
+
+class InitConnection:
+    """Frames and descriptors to and from init. Every method raises `SandboxGone` when it is not there any more."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+        self._incoming = bytearray()
+        self.fds: list[int] = []
+
+    @classmethod
+    async def open(cls, path: Path) -> "InitConnection":
+        sock = socket.socket(socket.AF_UNIX)
+        sock.setblocking(False)
+        try:
+            await _connect(sock, path)
+        except BaseException:
+            sock.close()
+            raise
+        return cls(sock)
+
+    async def send(self, message: dict[str, Any], fds: tuple[int, ...] = ()) -> None:
+        body = json.dumps(message).encode()
+        data = len(body).to_bytes(4, "big") + body
+        try:
+            # The buffer of a fresh connection is empty, so the descriptors go with the first part at once.
+            sent = socket.send_fds(self._sock, [data], list(fds)) if fds else 0
+            await asyncio.get_running_loop().sock_sendall(self._sock, data[sent:])
+        except OSError as error:
+            raise SandboxGone(f"the sandbox's init is gone: {error}") from error
+
+    async def receive(self) -> dict[str, Any]:
+        try:
+            while (message := self._take()) is None:
+                await self._fill()
+        except (OSError, ValueError) as error:
+            raise SandboxGone(f"the sandbox's init is gone: {error}") from error
+        return message
+
+    def _take(self) -> dict[str, Any] | None:
+        size = int.from_bytes(self._incoming[:4], "big")
+        if size > MAX_MESSAGE:
+            raise ValueError(f"message of {size} bytes")
+        if len(self._incoming) < 4 or len(self._incoming) < 4 + size:
+            return None
+        message = msgspec.json.decode(self._incoming[4 : 4 + size], type=dict[str, Any])
+        del self._incoming[: 4 + size]
+        return message
+
+    async def _fill(self) -> None:
+        await _readable(self._sock)
+        with contextlib.suppress(BlockingIOError):
+            data, fds, _, _ = socket.recv_fds(self._sock, 65_536, 4, socket.MSG_CMSG_CLOEXEC)
+            self.fds += fds
+            if not data:
+                raise ConnectionResetError("connection closed")
+            self._incoming += data
+
+    def close(self) -> None:
+        self._sock.close()
+        while self.fds:
+            os.close(self.fds.pop())
+
+
+async def _connect(sock: socket.socket, path: Path) -> None:
+    for _ in range(CONNECT_ATTEMPTS):
+        try:
+            with short_address(path) as address:
+                sock.connect(address)
+            return
+        except BlockingIOError:
+            # A full backlog. There is no event for its end, and asyncio's sock_connect takes it for success.
+            await asyncio.sleep(0.01)
+        except OSError as error:
+            raise SandboxGone(f"the sandbox does not answer: {error}") from error
+    raise SandboxGone("the sandbox does not answer: its backlog stays full")
+
+
+async def _readable(sock: socket.socket) -> None:
+    loop = asyncio.get_running_loop()
+    ready: asyncio.Future[None] = loop.create_future()
+    loop.add_reader(sock, lambda: ready.done() or ready.set_result(None))
+    try:
+        await ready
+    finally:
+        loop.remove_reader(sock)
+
+
+class LocalLaunch:
+    """A command in a local sandbox."""
+
+    def __init__(self, connection: InitConnection, pid: int, master: int | None) -> None:
+        self._connection = connection
+        self._answers: deque[asyncio.Future[int]] = deque()
+        self.pid = pid
+        self.master = master
+
+    async def ended(self) -> Ending:
+        """Waits for the real end. Must run for `signal` to be answered. Raises `SandboxGone`."""
+        try:
+            while "exit" not in (message := await self._connection.receive()):
+                self._answer(message)
+        except SandboxGone:
+            self._give_up()
+            raise
+        said = msgspec.convert(message, _ExitMessage)
+        return Ending(said.exit.code, said.exit.signal, said.exit.core, said.rusage)
+
+    async def answer_signals(self) -> None:
+        """After the end: goes on until the sandbox is gone."""
+        with contextlib.suppress(SandboxGone):
+            while True:
+                self._answer(await self._connection.receive())
+        self._give_up()
+
+    async def signal(self, signum: int, scope: Scope) -> int:
+        """How many processes got it. Raises `SandboxGone`."""
+        answer: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._answers.append(answer)
+        await self._connection.send({"op": "signal", "signum": signum, "scope": scope})
+        return await answer
+
+    def close(self) -> None:
+        """Init kills what still belongs to the command if its main process runs."""
+        self._give_up()
+        self._connection.close()
+
+    def _answer(self, message: dict[str, Any]) -> None:
+        if self._answers:
+            answer = self._answers.popleft()
+            if not answer.done():
+                answer.set_result(int(message.get("signalled", 0)))
+
+    def _give_up(self) -> None:
+        while self._answers:
+            answer = self._answers.popleft()
+            if not answer.done():
+                answer.set_exception(SandboxGone("the sandbox is gone"))
+
+
+async def launch_local(target: LocalTarget, start: Start, stdio: tuple[int, ...]) -> Launched:
+    """Starts the command with these descriptors, none for a pty.
+
+    Raises `LaunchFailed` with the reason, where it did not begin.
+    """
+    try:
+        connection = await InitConnection.open(Path(target.socket))
+    except SandboxGone as error:
+        raise LaunchFailed("SANDBOX_GONE", str(error)) from error
+    try:
+        await _verify(connection, target)
+        return await _start(connection, start, stdio)
+    except SandboxGone as error:
+        connection.close()
+        raise LaunchFailed("SANDBOX_GONE", str(error)) from error
+    except BaseException:
+        connection.close()
+        raise
+
+
+async def _verify(connection: InitConnection, target: LocalTarget) -> None:
+    await connection.send({"op": "hello"})
+    hello = await connection.receive()
+    if hello.get("instance") != target.instance:
+        raise LaunchFailed("WRONG_INSTANCE", "another instance of the sandbox answers")
+
+
+async def _start(connection: InitConnection, start: Start, stdio: tuple[int, ...]) -> Launched:
+    pty = None if start.pty is None else {"rows": start.pty.rows, "cols": start.pty.cols}
+    request = {"op": "start", "exec": start.exec, "argv": start.argv, "env": start.env, "cwd": start.cwd, "pty": pty}
+    await connection.send(request, stdio)
+    answer = await connection.receive()
+    if not answer.get("ok"):
+        raise LaunchFailed(str(answer.get("code", "FAILED")), str(answer.get("error", "no reason given")))
+    master = connection.fds.pop() if start.pty is not None and connection.fds else None
+    if start.pty is not None and master is None:
+        raise LaunchFailed("FAILED", "init sent no terminal")
+    return LocalLaunch(connection, int(answer["pid"]), master)

@@ -1,0 +1,161 @@
+"""What a client and the keeper say to each other: 4 bytes of big-endian length, then msgpack."""
+
+import asyncio
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+
+from contracts.errors import Failure
+
+VERSION = 1
+MAX_MESSAGE = 8 * 1024 * 1024
+
+Signum = Annotated[int, Meta(ge=1, le=64)]
+Extent = Annotated[int, Meta(ge=0, le=65_535)]
+Position = Annotated[int, Meta(ge=0)]
+Scope = Literal["tree", "main"]
+
+
+class LocalTarget(Struct, frozen=True, kw_only=True, tag_field="kind", tag="local"):
+    """A sandbox whose init listens on a unix socket of this machine."""
+
+    socket: str
+    instance: str
+
+
+class PtySize(Struct, frozen=True, kw_only=True):
+    rows: Extent
+    cols: Extent
+
+
+class Request(Struct, frozen=True, kw_only=True, tag_field="op"):
+    id: int
+
+
+class Hello(Request, tag="hello"):
+    pass
+
+
+class Start(Request, tag="start"):
+    exec: str
+    target: LocalTarget
+    argv: Annotated[tuple[str, ...], Meta(min_length=1)]
+    env: dict[str, str]
+    cwd: str
+    pty: PtySize | None = None
+    stdin: bool = False
+
+
+class Write(Request, tag="write"):
+    exec: str
+    data: bytes = b""
+    offset: Position | None = None
+    write_id: str | None = None
+    eof: bool = False
+
+
+class Signal(Request, tag="signal"):
+    exec: str
+    signum: Signum
+    scope: Scope = "tree"
+
+
+class Resize(Request, tag="resize"):
+    exec: str
+    rows: Extent
+    cols: Extent
+
+
+class List(Request, tag="list"):
+    pass
+
+
+class Info(Request, tag="info"):
+    exec: str
+
+
+class Wait(Request, tag="wait"):
+    exec: str
+    position: Position
+
+
+class Confirm(Request, tag="confirm"):
+    exec: str
+    position: Position
+
+
+class Forget(Request, tag="forget"):
+    exec: str
+
+
+class Shutdown(Request, tag="shutdown"):
+    force: bool = False
+
+
+AnyRequest = (
+    Hello | Start | Write | Signal | Resize | List | Info | Wait | Confirm | Forget | Shutdown
+)  # fmt: skip
+
+
+class Greeting(Struct, frozen=True, kw_only=True):
+    instance: str
+    version: int
+    pid: int
+
+
+class Started(Struct, frozen=True, kw_only=True):
+    already: bool
+    """The exec was there before: nothing was started."""
+
+
+class Written(Struct, frozen=True, kw_only=True):
+    accepted: bool
+    offset: int
+    """Bytes of stdin on the record."""
+    reason: str | None = None
+    """Why not: `gap`, `busy`, `full`, `closed`, `ended`, `no_stdin`."""
+
+
+class Signalled(Struct, frozen=True, kw_only=True):
+    count: int
+
+
+class Grown(Struct, frozen=True, kw_only=True):
+    size: int
+    final: bool
+
+
+class ExecInfo(Struct, frozen=True, kw_only=True):
+    exec: str
+    state: Literal["starting", "running", "exited", "closed", "lost"]
+    """`exited`: the end is on the record, background processes may still write. `closed`, `lost`: final."""
+    first: int
+    """The first position that is still there."""
+    size: int
+
+
+class Done(Struct, frozen=True, kw_only=True):
+    pass
+
+
+class Reply(Struct, frozen=True, kw_only=True):
+    id: int
+    failure: Failure | None = None
+    result: msgspec.Raw = msgspec.Raw(b"\xc0")
+
+
+async def read_message(reader: asyncio.StreamReader) -> bytes | None:
+    """The next message; None at the end. Raises ValueError for one that is too long."""
+    try:
+        size = int.from_bytes(await reader.readexactly(4), "big")
+        if size > MAX_MESSAGE:
+            raise ValueError(f"message of {size} bytes")
+        return await reader.readexactly(size)
+    except (asyncio.IncompleteReadError, ConnectionError):
+        return None
+
+
+def framed(message: Struct) -> bytes:
+    body = msgspec.msgpack.encode(message)
+    return len(body).to_bytes(4, "big") + body

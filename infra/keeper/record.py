@@ -1,0 +1,88 @@
+"""A command's record while the keeper runs: its spool, how far it was confirmed, who waits for more."""
+
+import asyncio
+from pathlib import Path
+
+from infra.keeper.frame import Kind
+from infra.keeper.outcome import Lost, Totals, encode
+from infra.keeper.protocol import ExecInfo, Grown
+from infra.keeper.spool import SpoolWriter
+
+
+class Record:
+    def __init__(self, directory: Path) -> None:
+        """Opens a record, or continues it. Raises OSError where the disk refuses."""
+        self.directory = directory
+        self.exec_id = directory.name
+        self._spool = SpoolWriter(directory)
+        self.began = False
+        self.lost = False
+        self.confirmed = self._spool.first
+        self._waiting: set[asyncio.Future[None]] = set()
+        if self.final:
+            self._spool.close()
+
+    @property
+    def final(self) -> bool:
+        return self._spool.summary.closed
+
+    @property
+    def size(self) -> int:
+        return self._spool.size
+
+    @property
+    def backlog(self) -> int:
+        return self.size - self.confirmed
+
+    @property
+    def totals(self) -> Totals:
+        return self._spool.summary.as_totals()
+
+    def append(self, kind: Kind, payload: bytes = b"") -> None:
+        """Adds a frame and tells those who wait. Raises OSError where the disk refuses."""
+        self._spool.append(kind, payload)
+        if self.final:
+            self._spool.close()
+        self._wake()
+
+    def close_lost(self, cause: str) -> None:
+        """Ends a record whose command nobody holds any more. An end that is on it already stands."""
+        if not self._spool.summary.exited:
+            self.append(Kind.LOST, encode(Lost(cause=cause, totals=self.totals)))
+            self.lost = True
+        self.append(Kind.CLOSED)
+
+    def confirm(self, position: int) -> None:
+        """The log has everything before `position`. Raises OSError where the disk refuses."""
+        self.confirmed = max(self.confirmed, min(position, self.size))
+        self._spool.confirm(self.confirmed)
+
+    async def wait_beyond(self, position: int) -> Grown:
+        """Answers when the record is longer than `position`, or final."""
+        while self.size <= position and not self.final:
+            waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.add(waiting)
+            try:
+                await waiting
+            finally:
+                self._waiting.discard(waiting)
+        return Grown(size=self.size, final=self.final)
+
+    def info(self) -> ExecInfo:
+        return ExecInfo(exec=self.exec_id, state=self._state(), first=self._spool.first, size=self.size)
+
+    def close(self) -> None:
+        self._spool.close()
+        self._wake()
+
+    def _state(self):  # type: ignore[no-untyped-def]
+        if self.final:
+            return "lost" if self.lost else "closed"
+        if self._spool.summary.exited:
+            return "exited"
+        return "running" if self.began else "starting"
+
+    def _wake(self) -> None:
+        for waiting in self._waiting:
+            if not waiting.done():
+                waiting.set_result(None)

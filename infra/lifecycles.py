@@ -1,0 +1,53 @@
+"""Every sandbox's lifecycle, followed live from the log and kept in memory."""
+
+import asyncio
+from collections.abc import Iterator
+
+from contracts import codec, subjects
+from contracts.state import SandboxState, Status, apply
+from infra.bus import reader
+from infra.bus.connection import Bus
+
+
+class Lifecycles:
+    """Run `follow` in a task; `get` is what the log said a moment ago, so confirm a surprise before acting on it."""
+
+    def __init__(self, bus: Bus) -> None:
+        self._bus = bus
+        self._states: dict[str, SandboxState] = {}
+        self.caught_up = asyncio.Event()
+        """Set once everything that was in the log at the start has been read."""
+
+    def get(self, sandbox: str) -> SandboxState | None:
+        return self._states.get(sandbox)
+
+    def learn(self, state: SandboxState) -> None:
+        """Take over what somebody has just read from the log."""
+        known = self._states.get(state.sandbox)
+        if known is None or known.applied_sequence < state.applied_sequence:
+            self._states[state.sandbox] = state
+
+    def __iter__(self) -> Iterator[SandboxState]:
+        return iter(list(self._states.values()))
+
+    async def follow(self) -> None:
+        """For ever, until cancelled."""
+        filters = [subjects.lifecycle("*")]
+        newest = await reader.last(self._bus, filters[0])
+        head = newest.seq if newest else 0
+        if not head:
+            self.caught_up.set()
+        async for entry in reader.read(self._bus, filters, 1, follow=True):
+            self._apply(entry.seq, entry.data)
+            if entry.seq >= head:
+                self.caught_up.set()
+
+    def _apply(self, sequence: int, raw: bytes) -> None:
+        head = codec.decode_head(raw)
+        state = apply(self._states.get(head.sandboxid), sequence, head)
+        if state is None:
+            return
+        if state.status == Status.REMOVED:
+            self._states.pop(head.sandboxid, None)
+        else:
+            self._states[head.sandboxid] = state

@@ -1,0 +1,105 @@
+"""Making a sandbox's directory, workspace and record."""
+
+import os
+from pathlib import Path
+
+import msgspec
+
+from contracts.errors import Invalid, SandboxCreationFailed
+from contracts.spec import CopyDirectory, NetworkMode, SandboxSpec
+from infra.sandbox.base import Created, CreateRequest, Enforcement
+from infra.sandbox.environment import SandboxOwn, build_environment
+from infra.sandbox.local.copying import copy_directory
+from infra.sandbox.local.layout import DataFiles, SandboxFiles
+from infra.sandbox.local.record import Record, load_record, store_record, sync_directory
+from infra.sandbox.local.rootfs import USER_NAME, check_workspace_path, interpreter, shell
+from infra.sandbox.local.trees import remove_tree
+from infra.sandbox.local.uids import uid_allocation
+
+
+def check_spec(spec: SandboxSpec, data: Path) -> None:
+    """Raises `Invalid` for what a local sandbox cannot be."""
+    if spec.network.mode is NetworkMode.FULL:
+        raise Invalid("network.mode: local sandboxes have no network; use mode none or restricted")
+    check_workspace_path(spec.workspace.path)
+    source = spec.workspace.source
+    if source is None:
+        return
+    if not isinstance(source, CopyDirectory):
+        raise Invalid("workspace.source: git and fork are not available yet for local sandboxes")
+    path = Path(source.path).resolve()
+    if data.is_relative_to(path) or path.is_relative_to(data):
+        raise Invalid("workspace.source: the node's own data directory cannot be copied into a sandbox")
+
+
+def make_sandbox(request: CreateRequest, data: DataFiles, foreseen: Enforcement, version: str) -> Record:
+    """The sandbox, whole on disk. After a crash in the middle, calling it again finishes the work."""
+    files = data.of(request.sandbox)
+    try:
+        record = load_record(files.record) or _begin(request, data, files, foreseen, version)
+        if record.ready:
+            return record
+        _fill_workspace(request.spec, files, record.host_uid)
+        record = msgspec.structs.replace(record, ready=True)
+        store_record(files.record, record)
+    except OSError as error:
+        raise SandboxCreationFailed(f"cannot make {request.sandbox}: {error}") from error
+    return record
+
+
+def _begin(request: CreateRequest, data: DataFiles, files: SandboxFiles, foreseen: Enforcement, version: str) -> Record:
+    spec = request.spec
+    built = build_environment(spec.environment, request.host_env, own_values(spec.workspace.path, version))
+    for directory in (data.sandboxes, files.root, files.control):
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with uid_allocation(data) as uid:
+        record = Record(
+            sandbox=request.sandbox,
+            node=request.node,
+            host_uid=uid,
+            workspace=spec.workspace.path,
+            resources=spec.resources,
+            network=spec.network.mode,
+            env=built.env,
+            env_blocked=built.blocked,
+            enforcement=foreseen,
+        )
+        store_record(files.record, record)
+    return record
+
+
+def _fill_workspace(spec: SandboxSpec, files: SandboxFiles, owner: int | None) -> None:
+    if files.workspace.exists():
+        return
+    unfinished = files.unfinished_workspace
+    remove_tree(unfinished)
+    unfinished.mkdir(mode=0o700)
+    if isinstance(spec.workspace.source, CopyDirectory):
+        source = Path(spec.workspace.source.path)
+        copy_directory(source, unfinished, owner, spec.resources.disk_mb << 20)
+    if owner is not None:
+        os.chown(unfinished, owner, owner)
+    unfinished.rename(files.workspace)
+    sync_directory(files.root)
+
+
+def own_values(workspace: str, version: str) -> SandboxOwn:
+    return SandboxOwn(
+        path=interpreter().search_path,
+        home=workspace,
+        shell=shell(),
+        user=USER_NAME,
+        version=version,
+        root=workspace,
+    )
+
+
+def as_created(record: Record, files: SandboxFiles) -> Created:
+    return Created(
+        sandbox=record.sandbox,
+        workspace=record.workspace,
+        host_workspace=str(files.workspace),
+        env_passed=tuple(sorted(record.env)),
+        env_blocked=record.env_blocked,
+        enforcement=record.enforcement,
+    )

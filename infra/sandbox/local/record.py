@@ -1,0 +1,64 @@
+"""The durable identity of a local sandbox: what it is, and which processes are its own."""
+
+import os
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from contracts.errors import SandboxInvalidState
+from contracts.ids import NodeId, SandboxId
+from contracts.spec import NetworkMode, Resources
+from infra.sandbox.base import Enforcement
+from infra.sandbox.local.cgroups import CgroupPlace
+from infra.sandbox.local.processes import Identity
+
+
+class Record(Struct, frozen=True, kw_only=True):
+    sandbox: SandboxId
+    node: NodeId
+    host_uid: int | None
+    """The uid on the host that everything inside runs as; None = the uid of the service itself."""
+    workspace: str
+    resources: Resources
+    network: NetworkMode
+    env: dict[str, str]
+    env_blocked: tuple[str, ...]
+    enforcement: Enforcement
+    ready: bool = False
+    """False until the workspace is whole."""
+    instance: str | None = None
+    """Set before anything is started and cleared after everything ended, so a crash between is always seen."""
+    identity: Identity | None = None
+    cgroup: CgroupPlace | None = None
+    paused: bool = False
+
+
+def load_record(path: Path) -> Record | None:
+    """None when there is none. Raises `SandboxInvalidState` when it cannot be read."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Record)
+    except FileNotFoundError:
+        return None
+    except msgspec.MsgspecError as error:
+        raise SandboxInvalidState(f"{path} is damaged: {error}") from error
+
+
+def store_record(path: Path, record: Record) -> None:
+    """Whole or not at all, on disk when this returns, readable by the owner only: it holds values of variables."""
+    fresh = path.with_suffix(".new")
+    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(msgspec.json.encode(record))
+        file.flush()
+        os.fsync(descriptor)
+    fresh.rename(path)
+    sync_directory(path.parent)
+
+
+def sync_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,141 @@
+"""What a local sandbox sees as its file system, as arguments for bubblewrap."""
+
+import base64
+import sys
+import sysconfig
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from contracts.errors import Invalid
+from infra.sandbox.local.launch import STAGE
+
+USER_NAME = "sandbox"
+USER_ID = 1000
+TMP_BYTES = 512 << 20
+SHM_BYTES = 256 << 20
+CODE_DIR = "/run/cloche"
+SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+_ROOT_LINKS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
+_TAKEN = frozenset({"usr", "etc", "proc", "dev", "sys", "run", "tmp", "var", "boot", *_ROOT_LINKS})
+_ETC = (
+    "alternatives", "bash.bashrc", "bash_completion.d", "ca-certificates", "ca-certificates.conf", "debian_version",
+    "fonts", "inputrc", "java-*", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "locale.alias", "localtime", "magic",
+    "magic.mime", "mime.types", "os-release", "perl", "pki/ca-trust/extracted", "pki/tls/certs", "protocols",
+    "python3*", "services", "shells", "ssl/cert.pem", "ssl/certs", "ssl/openssl.cnf", "terminfo", "timezone",
+)  # fmt: skip
+"""Nothing in here is secret on any distribution that we know."""
+
+
+class Data(Struct, frozen=True):
+    """Stands in the arguments for a descriptor that yields these bytes."""
+
+    base64: str
+
+
+Argument = str | Data
+
+
+class Pieces(NamedTuple):
+    """Host files that must be reachable for the sandbox's user, under the name that they get on the stage."""
+
+    by_name: dict[str, Path]
+    staged: bool
+
+    def at(self, name: str) -> str:
+        """Where bubblewrap finds it."""
+        return f"{STAGE}/{name}" if self.staged else str(self.by_name[name])
+
+
+class Interpreter(NamedTuple):
+    """The Python that runs init inside."""
+
+    program: str
+    prefix: Path | None
+    """Host directory to bind; None where it comes with /usr."""
+    search_path: str
+
+
+def interpreter() -> Interpreter:
+    prefix = Path(sys.base_prefix).resolve()
+    name = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    if prefix.is_relative_to("/usr"):
+        return Interpreter(str(prefix / "bin" / name), None, SYSTEM_PATH)
+    inside = f"{CODE_DIR}/python"
+    return Interpreter(f"{inside}/bin/{name}", prefix, f"{SYSTEM_PATH}:{inside}/bin")
+
+
+def shell() -> str:
+    return "/bin/bash" if Path("/bin/bash").exists() else "/bin/sh"
+
+
+def check_workspace_path(path: str) -> None:
+    """Raises `Invalid` for a place that is the system's own."""
+    parts = PurePosixPath(path).parts[1:]
+    plain = path == str(PurePosixPath("/", *parts)) and path.isprintable() and ":" not in path
+    if not parts or ".." in parts or parts[0] in _TAKEN or not plain:
+        raise Invalid(f"workspace.path: {path!r} must be a plain absolute path outside the system's directories")
+
+
+def file_system(pieces: Pieces, workspace: str, sandbox: str) -> list[Argument]:
+    return [
+        *_system(),
+        *("--proc", "/proc", "--dev", "/dev"),
+        *("--perms", "1777", "--size", str(SHM_BYTES), "--tmpfs", "/dev/shm", "--remount-ro", "/dev"),  # noqa: S108
+        *("--perms", "1777", "--size", str(TMP_BYTES), "--tmpfs", "/tmp", "--symlink", "/tmp", "/var/tmp"),  # noqa: S108
+        *_etc(workspace, sandbox),
+        *_code(pieces),
+        *("--bind", pieces.at("workspace"), workspace),
+        *("--remount-ro", "/"),
+    ]
+
+
+def _system() -> list[Argument]:
+    arguments: list[Argument] = ["--ro-bind", "/usr", "/usr"]
+    for name in _ROOT_LINKS:
+        host = Path("/", name)
+        if host.is_symlink():
+            arguments += ["--symlink", str(host.readlink()), str(host)]
+        elif host.is_dir():
+            arguments += ["--ro-bind", str(host), str(host)]
+    return arguments
+
+
+def _etc(home: str, sandbox: str) -> list[Argument]:
+    arguments: list[Argument] = []
+    for pattern in _ETC:
+        for host in sorted(Path("/etc").glob(pattern)):
+            arguments += ["--ro-bind-try", str(host), str(host)]
+    for name, text in _etc_texts(home, sandbox).items():
+        arguments += ["--perms", "0444", "--ro-bind-data", data(text.encode()), f"/etc/{name}"]
+    return arguments
+
+
+def _etc_texts(home: str, sandbox: str) -> dict[str, str]:
+    return {
+        "passwd": f"{USER_NAME}:x:{USER_ID}:{USER_ID}:sandbox:{home}:{shell()}\n"
+        "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
+        "group": f"{USER_NAME}:x:{USER_ID}:\nnogroup:x:65534:\n",
+        "hosts": f"127.0.0.1 localhost {sandbox}\n::1 localhost\n",
+        "hostname": f"{sandbox}\n",
+        "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\nservices: files\nprotocols: files\n",
+    }
+
+
+def _code(pieces: Pieces) -> list[Argument]:
+    arguments: list[Argument] = []
+    for name in pieces.by_name:
+        if name.startswith("init"):
+            arguments += ["--ro-bind", pieces.at(name), f"{CODE_DIR}/{name}"]
+    if "python" in pieces.by_name:
+        arguments += ["--ro-bind", pieces.at("python"), f"{CODE_DIR}/python"]
+        if sysconfig.get_config_var("Py_ENABLE_SHARED") and not Path("/usr/bin/python3").exists():
+            # Its library is found under the name that the prefix has on the host.
+            arguments += ["--symlink", f"{CODE_DIR}/python", str(pieces.by_name["python"])]
+    return arguments
+
+
+def data(content: bytes) -> Data:
+    return Data(base64.b64encode(content).decode())

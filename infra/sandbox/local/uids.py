@@ -1,0 +1,31 @@
+"""As root every sandbox gets a user of its own on the host, so that none is root and none is another's."""
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+
+from infra.sandbox.local.layout import DataFiles
+from infra.sandbox.local.record import load_record
+
+FIRST_UID = 200_000
+
+
+@contextmanager
+def uid_allocation(files: DataFiles, first: int = FIRST_UID) -> Iterator[int | None]:
+    """A uid that no sandbox of this data directory has, kept free until the block has recorded it.
+
+    None when this process is not root: then the sandbox runs as the same user.
+    """
+    if os.geteuid() != 0:
+        yield None
+        return
+    descriptor = os.open(files.uid_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        records = (load_record(files.of(sandbox).record) for sandbox in files.ids())
+        taken = {record.host_uid for record in records if record is not None}
+        yield next(uid for uid in count(first) if uid not in taken)
+    finally:
+        os.close(descriptor)

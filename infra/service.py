@@ -1,0 +1,57 @@
+"""What every service is, and how one runs alone as a process."""
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable
+from typing import Protocol
+
+import uvloop
+
+from contracts.errors import ClocheError
+from infra.settings import Settings, load
+
+logger = logging.getLogger(__name__)
+
+Ready = Callable[[], None]
+LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+
+
+class App(Protocol):
+    """A service, wired and not yet started."""
+
+    name: str
+
+    async def serve(self, ready: Ready) -> None:
+        """Run until cancelled; call `ready` once orders are being taken."""
+        ...
+
+
+MakeApp = Callable[[Settings], App]
+
+
+def start_logging() -> None:
+    logging.basicConfig(stream=sys.stderr, level=os.environ.get("CLOCHE_LOG_LEVEL", "WARNING"), format=LOG_FORMAT)
+
+
+def main(make_app: MakeApp) -> None:
+    """`python -m services.<name>`: serves until SIGTERM or SIGINT; exit code 1 with one line when it cannot."""
+    start_logging()
+    try:
+        app = make_app(load(os.environ))
+        uvloop.run(until_told(app.serve(lambda: print(f"{app.name}: ready", file=sys.stderr, flush=True))))  # noqa: T201
+    except ClocheError as error:
+        sys.exit(f"cloche: {error.message}")
+
+
+async def until_told(work: "asyncio._CoroutineLike[None]") -> None:
+    """Runs `work` until it ends or the process is told to."""
+    task = asyncio.ensure_future(work)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, task.cancel)
+    with contextlib.suppress(asyncio.CancelledError):
+        await task

@@ -1,0 +1,128 @@
+"""What a person may choose, from one TOML file overlaid by the environment."""
+
+import os
+import tomllib
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import msgspec
+from msgspec import Meta, Struct
+
+from contracts.errors import Invalid
+from contracts.ids import Token
+from contracts.spec import SandboxSpec
+from contracts.streams import Limits
+
+CONFIG_FILE = "cloche.toml"
+
+
+class Durability(StrEnum):
+    """What an acknowledged message survives."""
+
+    DISK = "disk"
+    """The machine loses power: the server calls fsync before it acknowledges."""
+    PROCESS = "process"
+    """Any process dies, the machine does not."""
+
+
+class Intervals(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How often the things happen that nothing else triggers."""
+
+    output_flush_ms: Annotated[int, Meta(ge=1, le=1000)] = 10
+    sweep_s: Annotated[float, Meta(ge=0.1, le=3600)] = 5.0
+    health_s: Annotated[float, Meta(ge=0.1, le=3600)] = 5.0
+
+
+class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    data: Path
+    node: Token = "local"
+    durability: Durability = Durability.DISK
+    port: Annotated[int, Meta(ge=0, le=65_535)] = 0
+    """Of the embedded server. 0 = the one it had last time, else a free one."""
+    url: str | None = None
+    """A NATS server that is run elsewhere. Absent = the embedded one."""
+    credentials: Path | None = None
+    """For `url`: a directory of `<user>.json` files, or one such file for every user."""
+    limits: Limits = Limits()
+    intervals: Intervals = Intervals()
+    sandbox: SandboxSpec = SandboxSpec()
+    """Defaults that each sandbox's own specification is laid over."""
+    max_sandboxes: Annotated[int, Meta(ge=1, le=10_000)] = 100
+
+
+class _Variable(NamedTuple):
+    key: str
+    number: bool = False
+
+
+VARIABLES: dict[str, _Variable] = {
+    "CLOCHE_DATA": _Variable("data"),
+    "CLOCHE_NODE": _Variable("node"),
+    "CLOCHE_DURABILITY": _Variable("durability"),
+    "CLOCHE_PORT": _Variable("port", number=True),
+    "CLOCHE_URL": _Variable("url"),
+    "CLOCHE_CREDS": _Variable("credentials"),
+    "CLOCHE_MAX_SANDBOXES": _Variable("max_sandboxes", number=True),
+}
+"""Other `CLOCHE_*` names are left alone: they may belong to somebody else."""
+
+
+def load(env: Mapping[str, str] = os.environ) -> Settings:
+    """The settings of this process.
+
+    Raises `Invalid` naming the file or variable and the key: unknown key, wrong type, out of bounds, unreadable file.
+    """
+    data = _data_directory(env)
+    path, chosen = _config_file(env, data)
+    values = {"data": str(data)} | _read(path, required=chosen)
+    settings = _convert(values, str(path))
+    for name, variable in VARIABLES.items():
+        if env.get(name):
+            values[variable.key] = _number(name, env[name]) if variable.number else env[name]
+            settings = _convert(values, name)
+    return msgspec.structs.replace(settings, data=settings.data.expanduser().absolute())
+
+
+def _data_directory(env: Mapping[str, str]) -> Path:
+    if given := env.get("CLOCHE_DATA"):
+        return Path(given)
+    state = env.get("XDG_STATE_HOME") or str(Path(env.get("HOME") or "~").expanduser() / ".local" / "state")
+    return Path(state) / "cloche"
+
+
+def _config_file(env: Mapping[str, str], data: Path) -> tuple[Path, bool]:
+    given = env.get("CLOCHE_CONFIG")
+    return (Path(given), True) if given else (data.expanduser() / CONFIG_FILE, False)
+
+
+def _read(path: Path, *, required: bool) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text())
+    except FileNotFoundError:
+        if required:
+            raise Invalid(f"CLOCHE_CONFIG: {path} does not exist") from None
+        return {}
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise Invalid(f"{path}: {error}") from error
+
+
+def _number(name: str, text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise Invalid(f"{name}: {text[:80]!r} is not a number") from None
+
+
+def _convert(values: dict[str, Any], source: str) -> Settings:
+    try:
+        return msgspec.convert(values, Settings, dec_hook=_path)
+    except msgspec.ValidationError as error:
+        raise Invalid(f"{source}: {error}") from error
+
+
+def _path(kind: type, value: object) -> object:
+    if kind is Path and isinstance(value, str) and value:
+        return Path(value)
+    raise ValueError("expected a path")

@@ -1,0 +1,105 @@
+"""`run` and `exec`: a command in a sandbox, as if it were here."""
+
+import asyncio
+from typing import Annotated
+
+import typer
+
+from infra.client import Sandbox
+from services.cli.passthrough import carry, require_terminal, terminal_size
+from services.cli.session import connected
+from services.cli.values import duration_ms, environment, specification
+
+Command = Annotated[list[str], typer.Argument(help="The command and its arguments, after `--`.", metavar="-- CMD…")]
+Timeout = Annotated[str | None, typer.Option(help="Time limit: 500ms, 30s, 5m, 1h. Ends as exit code 124.")]
+Env = Annotated[list[str] | None, typer.Option("--env", "-e", help="NAME=VALUE, may be repeated.")]
+Cwd = Annotated[str | None, typer.Option(help="Directory inside; the workspace unless given.")]
+Interactive = Annotated[bool, typer.Option("-i", "--interactive", help="Pass standard input on.")]
+Tty = Annotated[bool, typer.Option("-t", "--tty", help="Give it a terminal.")]
+Isolation = Annotated[str | None, typer.Option(help="docker, devcontainer or local.")]
+Setting = Annotated[
+    list[str] | None, typer.Option("--set", help="Part of the specification: resources.memory_mb=1024. Repeatable.")
+]
+PASS_ON = {"allow_interspersed_args": False, "ignore_unknown_options": True}
+
+
+def register(app: typer.Typer) -> None:
+    app.command("run", context_settings=PASS_ON)(run)
+    app.command("exec", context_settings=PASS_ON)(execute)
+
+
+def wanted(isolation: str | None, settings: list[str] | None) -> dict[str, object]:
+    return {**specification(settings or []), **({"isolation": isolation} if isolation else {})}
+
+
+def run(
+    command: Command,
+    keep: Annotated[bool, typer.Option(help="Keep the sandbox afterwards, for `exec`, `logs` and `rm`.")] = False,
+    sandbox_id: Annotated[str | None, typer.Option("--id", help="The sandbox's id.")] = None,
+    timeout: Timeout = None,
+    env: Env = None,
+    cwd: Cwd = None,
+    interactive: Interactive = False,
+    tty: Tty = False,
+    isolation: Isolation = None,
+    setting: Setting = None,
+) -> None:
+    """Run one command in a fresh sandbox, and remove the sandbox. Its record stays: `cloche logs`.
+
+    Exits with the command's own code, 128+n if a signal ended it, 124 at the time limit.
+    """
+    if tty:
+        require_terminal()
+
+    async def go() -> int:
+        async with connected(keep=keep) as cloche:
+            sandbox = await cloche.create(wanted(isolation, setting), id=sandbox_id)
+            try:
+                return await _carry(sandbox, command, timeout, env, cwd, interactive=interactive, tty=tty)
+            finally:
+                if not keep:
+                    await sandbox.remove(reason="its one command has ended")
+
+    raise typer.Exit(asyncio.run(go()))
+
+
+def execute(
+    sandbox_id: Annotated[str, typer.Argument(metavar="SANDBOX")],
+    command: Command,
+    timeout: Timeout = None,
+    env: Env = None,
+    cwd: Cwd = None,
+    interactive: Interactive = False,
+    tty: Tty = False,
+) -> None:
+    """Run a command in a sandbox that is already there."""
+    if tty:
+        require_terminal()
+
+    async def go() -> int:
+        async with connected() as cloche:
+            sandbox = await cloche.sandbox(sandbox_id)
+            return await _carry(sandbox, command, timeout, env, cwd, interactive=interactive, tty=tty)
+
+    raise typer.Exit(asyncio.run(go()))
+
+
+async def _carry(
+    sandbox: Sandbox,
+    command: list[str],
+    timeout: str | None,
+    env: list[str] | None,
+    cwd: str | None,
+    *,
+    interactive: bool,
+    tty: bool,
+) -> int:
+    execution = await sandbox.start(
+        command,
+        cwd=cwd,
+        env=environment(env or []),
+        timeout_ms=duration_ms(timeout) if timeout else None,
+        stdin=interactive or tty,
+        pty=terminal_size() if tty else None,
+    )
+    return await carry(execution, stdin=interactive or tty, terminal=tty)

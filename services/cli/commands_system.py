@@ -1,0 +1,66 @@
+"""`up`, `down`, `doctor`: the node itself."""
+
+import asyncio
+import os
+import sys
+from typing import Annotated
+
+import typer
+import uvloop
+
+from contracts.errors import ClocheError
+from infra.service import start_logging, until_told
+from infra.settings import load
+from services.cli import daemon, doctor, node
+from services.cli.show import say
+
+
+def register(app: typer.Typer) -> None:
+    app.command("up")(up)
+    app.command("down")(down)
+    app.command("doctor")(doctor_command)
+
+
+def up(
+    detach: Annotated[bool, typer.Option("--detach", "-d", help="In the background; `down` ends it.")] = False,
+    ready_fd: Annotated[int | None, typer.Option(hidden=True)] = None,
+) -> None:
+    """Start NATS, the keeper and all services on this machine, and keep them running."""
+    settings = load(os.environ)
+    if detach:
+        if (running := node.find(settings.data)) is None:
+            running = asyncio.run(daemon.start(settings))
+        print(f"up on {running.url}, data in {settings.data}")
+        return
+    start_logging()
+    if ready_fd is not None:
+        # Not for the processes that outlive us: whoever waits for our word reads until the last copy is closed.
+        os.set_inheritable(ready_fd, False)
+
+    def ready(running: node.Running) -> None:
+        if ready_fd is not None:
+            os.write(ready_fd, daemon.READY)
+            os.close(ready_fd)
+        else:
+            say(f"up on {running.url}, data in {settings.data}\nCtrl-C ends it; what runs in sandboxes goes on")
+
+    try:
+        uvloop.run(until_told(node.serve(settings, ready)))
+    except* ClocheError as errors:
+        message = str(errors.exceptions[0])
+        if ready_fd is not None:
+            os.write(ready_fd, message.encode())
+        print(f"cloche: {message}", file=sys.stderr)
+        sys.exit(1)
+
+
+def down() -> None:
+    """End the node. Sandboxes and the commands in them go on, and are found again by the next `up`."""
+    settings = load(os.environ)
+    if not asyncio.run(daemon.stop(settings)):
+        say(f"nothing was running on {settings.data}")
+
+
+def doctor_command(json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False) -> None:
+    """Say what this machine has and lacks, and what to do about it."""
+    raise typer.Exit(asyncio.run(doctor.report(load(os.environ), json=json)))

@@ -1,0 +1,92 @@
+"""How things look to a person, and as one JSON object a line to a program."""
+
+import datetime
+import sys
+from typing import Any
+
+import msgspec
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from contracts import codec
+from contracts.events import command
+from contracts.events.audit import DeadLetter
+from contracts.events.sandbox import SandboxFailed, SandboxStopped
+from contracts.message import EventHead
+from contracts.state import SandboxState
+
+console = Console(highlight=False)
+PREVIEW = 100
+
+
+def json_line(value: Any) -> None:
+    sys.stdout.buffer.write(msgspec.json.encode(value) + b"\n")
+    sys.stdout.buffer.flush()
+
+
+def say(text: str) -> None:
+    Console(stderr=True, highlight=False).print(Text(text))
+
+
+def sandbox_table(states: tuple[SandboxState, ...]) -> None:
+    if not states:
+        say("no sandboxes: `cloche create` makes one, `cloche run -- CMD` uses one for a single command")
+        return
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for column in ("SANDBOX", "STATUS", "ISOLATION", "NODE", "COMMANDS", "RUNNING", "AGE", "TASK"):
+        table.add_column(column)
+    for state in states:
+        table.add_row(
+            state.sandbox,
+            state.status,
+            state.isolation,
+            state.node,
+            str(state.commands),
+            str(len(state.running)),
+            age(state.created_at),
+            state.spec.task_id or "",
+        )
+    console.print(table)
+
+
+def age(since: datetime.datetime) -> str:
+    seconds = int((datetime.datetime.now(datetime.UTC) - since).total_seconds())
+    for size, unit in ((86_400, "d"), (3600, "h"), (60, "m")):
+        if seconds >= size:
+            return f"{seconds // size}{unit}"
+    return f"{max(seconds, 0)}s"
+
+
+def event_line(sequence: int, head: EventHead) -> None:
+    line = Text(f"{sequence:>8}  {head.time:%H:%M:%S.%f}"[:-3], style="dim")
+    line.append(f"  {head.type:<20} ", style="bold")
+    line.append(summary(head))
+    console.print(line, soft_wrap=True)
+
+
+def summary(head: EventHead) -> str:
+    """One line, with everything that could move a cursor escaped: what it shows came out of a sandbox."""
+    fact = codec.decode_fact(head)
+    match fact:
+        case command.CommandStarted():
+            text = f"{fact.exec}  {' '.join(fact.argv)}"
+        case command.CommandOutput():
+            text = f"{fact.exec}  {fact.stream} @{fact.offset} +{fact.size}  {fact.data!r}"
+        case command.CommandInput():
+            text = f"{fact.exec}  stdin @{fact.offset} +{fact.size}{' eof' if fact.eof else ''}  {fact.data!r}"
+        case command.CommandCompleted():
+            how = f"signal {fact.exit.signal}" if fact.exit.signal is not None else f"code {fact.exit.code}"
+            text = f"{fact.exec}  {how} in {fact.duration_ms:.0f} ms, {fact.totals.stdout + fact.totals.stderr} bytes"
+        case command.CommandTimedOut() | command.CommandCancelled() | command.CommandLost():
+            text = f"{fact.exec}  {fact.cause}"
+        case command.CommandRejected():
+            text = f"{fact.exec}  {fact.failure.code}: {fact.failure.message}"
+        case SandboxFailed(failure=failure) | DeadLetter(reason=failure):
+            text = f"{failure.code}: {failure.message}"
+        case SandboxStopped():
+            text = fact.reason
+        case _:
+            text = bytes(head.data).decode("utf-8", "replace")
+    cut = text if len(text) <= PREVIEW else f"{text[:PREVIEW]}…"
+    return "".join(character if character.isprintable() else repr(character)[1:-1] for character in cut)

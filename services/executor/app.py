@@ -1,0 +1,42 @@
+"""The executor: runs commands through the keeper and puts every byte of them on the log."""
+
+import asyncio
+
+from contracts.streams import executor_consumer
+from infra.access import open_as
+from infra.journal import Journal
+from infra.lifecycles import Lifecycles
+from infra.sandbox.providers import load_providers
+from infra.service import Ready
+from infra.settings import Settings
+from services.executor.attachments import Attachments
+from services.executor.handlers import Executor
+from services.executor.loop import take_orders
+
+
+class ExecutorApp:
+    name = "executor"
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+
+    async def serve(self, ready: Ready) -> None:
+        settings = self._settings
+        async with open_as(settings, self.name) as bus, load_providers(settings.data) as providers:
+            journal = Journal(bus, service=self.name, node=settings.node)
+            lifecycles = Lifecycles(bus)
+            attachments = Attachments(settings.data, bus, journal)
+            executor = Executor(
+                bus=bus, journal=journal, lifecycles=lifecycles, providers=providers, attachments=attachments
+            )
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(lifecycles.follow())
+                tasks.create_task(attachments.hold())
+                await lifecycles.caught_up.wait()
+                await attachments.ready.wait()
+                tasks.create_task(take_orders(bus, executor_consumer(settings.node), executor, journal))
+                ready()
+
+
+def make_app(settings: Settings) -> ExecutorApp:
+    return ExecutorApp(settings)

@@ -1,0 +1,122 @@
+"""Takes command orders: decides, and has the keeper carry them out. Every step may be repeated after a crash."""
+
+from collections.abc import Mapping
+
+from contracts import codec, subjects
+from contracts.commands.command import InputCommand, ResizeCommand, RunCommand, SignalCommand
+from contracts.errors import ClocheError, Conflict, Invalid, Unavailable
+from contracts.events.command import CommandRejected
+from contracts.payload import unpack
+from contracts.spec import Isolation
+from contracts.state import SandboxState, Status
+from infra.bus.connection import Bus
+from infra.journal import Journal
+from infra.lifecycles import Lifecycles
+from infra.sandbox.base import Provider
+from services.executor.attachments import Attachments
+from services.executor.decide import may_run
+from services.executor.outlet import published
+from services.executor.record import CANCELLED, Context, context_of, note
+
+
+class Executor:
+    def __init__(
+        self,
+        *,
+        bus: Bus,
+        journal: Journal,
+        lifecycles: Lifecycles,
+        providers: Mapping[Isolation, Provider],
+        attachments: Attachments,
+    ) -> None:
+        self._bus = bus
+        self._journal = journal
+        self._lifecycles = lifecycles
+        self._providers = providers
+        self._attachments = attachments
+
+    async def handle(self, subject: str, raw: bytes) -> None:
+        """Raises a `ClocheError`: retryable = ask again later, otherwise it is a dead letter."""
+        head, order = codec.decode_command(subject, raw)
+        sandbox = subjects.parse_command(subject).sandbox
+        match order:
+            case RunCommand():
+                await self._run(sandbox, head.id, order)
+            case InputCommand():
+                await self._input(sandbox, head.id, order)
+            case SignalCommand():
+                await self._signal(sandbox, order)
+            case ResizeCommand():
+                await self._attachments.keeper().resize(await self._key(sandbox, order.exec), order.rows, order.cols)
+            case _:
+                raise Invalid(f"the executor does not take {head.type}")
+
+    async def _run(self, sandbox: str, exec_id: str, order: RunCommand) -> None:
+        if self._attachments.has(f"{sandbox}.{exec_id}"):
+            return
+        known = await published(self._bus, sandbox, exec_id)
+        if known.started:
+            return
+        state = await self._state(sandbox)
+        refusal = may_run(state, order, sandbox=sandbox, node=self._journal.node)
+        if refusal is not None:
+            await self._refuse(sandbox, exec_id, refusal)
+            return
+        assert state is not None
+        try:
+            await self._start(context_of(sandbox, exec_id, order, state.workspace), order, state)
+        except Unavailable:
+            raise
+        except ClocheError as error:
+            await self._refuse(sandbox, exec_id, error)
+
+    async def _start(self, context: Context, order: RunCommand, state: SandboxState) -> None:
+        provider = self._providers[state.isolation]
+        environment = await provider.environment(context.sandbox)
+        target = await provider.target(context.sandbox)
+        await self._attachments.start(context, target, {**environment, **order.env})
+
+    async def _refuse(self, sandbox: str, exec_id: str, refusal: ClocheError) -> None:
+        """A reason that may pass is worth another delivery; any other ends the command, on the record."""
+        if refusal.retryable:
+            raise refusal
+        rejected = CommandRejected(exec=exec_id, failure=refusal.failure(), cause=refusal.message)
+        written = self._journal.write(sandbox, rejected, id=f"{sandbox}.{exec_id}.rejected", command=exec_id)
+        await self._journal.append(written)
+
+    async def _state(self, sandbox: str) -> SandboxState | None:
+        """What is followed live is a moment old, so anything but `running` is looked up in the log itself."""
+        state = self._lifecycles.get(sandbox)
+        if state is not None and state.status == Status.RUNNING:
+            return state
+        state = await self._journal.lifecycle(sandbox)
+        if state is not None:
+            self._lifecycles.learn(state)
+        return state
+
+    async def _input(self, sandbox: str, command: str, order: InputCommand) -> None:
+        key = await self._key(sandbox, order.exec)
+        written = await self._attachments.keeper().write(
+            key, unpack(order.data, order.encoding), offset=order.offset, id=command, eof=order.eof
+        )
+        if not written.accepted:
+            raise Conflict(f"input for {order.exec!r} at {order.offset}: {written.reason}, it has {written.offset}")
+
+    async def _signal(self, sandbox: str, order: SignalCommand) -> None:
+        key = await self._key(sandbox, order.exec)
+        if order.cancel:
+            self._attachments.end(
+                key, note=note(CANCELLED, order.reason), first=order.signal, grace_s=order.grace_ms / 1000
+            )
+        else:
+            await self._attachments.keeper().signal(key, order.signal, scope=order.scope)
+
+    async def _key(self, sandbox: str, exec_id: str) -> str:
+        """Raises `Conflict` while the command may still be on its way, `Invalid` once it has ended."""
+        key = f"{sandbox}.{exec_id}"
+        if self._attachments.has(key):
+            return key
+        known = await published(self._bus, sandbox, exec_id)
+        if known.ended:
+            raise Invalid(f"command {exec_id!r} has ended")
+        raise Conflict(f"sandbox {sandbox!r} has no command {exec_id!r} yet")

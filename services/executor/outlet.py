@@ -1,0 +1,123 @@
+"""One command's record, from the keeper's spool to the log: every frame one event, in order, once."""
+
+import asyncio
+import collections
+from typing import NamedTuple
+
+from contracts import codec, subjects
+from contracts.errors import Invalid
+from contracts.events.command import CommandOutput
+from contracts.message import Fact
+from contracts.proof import TERMINAL
+from infra.bus import reader
+from infra.bus.connection import Bus
+from infra.bus.out_stream import OutStream
+from infra.bus.publisher import Ack
+from infra.journal import Journal
+from infra.keeper.client import KeeperClient
+from infra.keeper.spool import Frame, Kind, SpoolReader
+from services.executor.record import Context, fact_of, started, time_of
+
+CONFIRM_BYTES = 8 * 1024 * 1024
+START = "start"
+ENDS = frozenset({Kind.EXIT, Kind.LOST, Kind.FAILED})
+
+
+class Published(NamedTuple):
+    """How much of a record the log has."""
+
+    started: bool
+    index: int
+    """Of the last frame; -1 for none."""
+    ended: bool
+
+
+async def published(bus: Bus, sandbox: str, exec_id: str) -> Published:
+    """What the log says of this exec. Frames are published in order, so its last event tells all."""
+    last = await reader.last(bus, subjects.events_of(sandbox, family="command", scope=exec_id)[0])
+    if last is None:
+        return Published(started=False, index=-1, ended=False)
+    head = codec.decode_head(last.data)
+    fact = codec.decode_fact(head)
+    trailing = isinstance(fact, CommandOutput) and fact.after_exit
+    mark = head.id.rpartition(".")[2]
+    return Published(
+        started=True,
+        index=int(mark) if mark.isdigit() else -1,
+        ended=trailing or head.type.partition(".")[2] in TERMINAL,
+    )
+
+
+class Outlet:
+    """Publishes a record until it is final and the log has all of it; then the keeper forgets it."""
+
+    def __init__(self, bus: Bus, journal: Journal, keeper: KeeperClient, context: Context, begun_ns: int) -> None:
+        self._bus = bus
+        self._journal = journal
+        self._keeper = keeper
+        self._context = context
+        self._begun_ns = begun_ns
+        self._on_their_way: collections.deque[tuple[asyncio.Future[Ack], int]] = collections.deque()
+        self._confirmed = 0
+
+    async def run(self, known: Published) -> None:
+        """Raises `Unavailable` when the keeper is gone: the next one has the record, or says that it is lost."""
+        key = self._context.key
+        spool = SpoolReader(self._keeper.spool_dir(key))
+        position, ended, is_started = 0, known.ended, known.started
+        async with OutStream(self._bus) as out:
+            while True:
+                for frame in spool.frames(position):
+                    if not is_started and frame.kind != Kind.FAILED:
+                        await self._send(out, started(self._context), START, self._begun_ns)
+                    is_started = True
+                    if frame.index > known.index:
+                        await self._publish(out, frame, ended=ended)
+                    ended = ended or frame.kind in ENDS
+                    position = frame.next_position
+                    if frame.kind == Kind.CLOSED:
+                        await out.flush()
+                        await self._keeper.forget(key)
+                        return
+                if not is_started:
+                    await self._send(out, started(self._context), START, self._begun_ns)
+                    is_started = True
+                await self._confirm()
+                await self._keeper.wait(key, position)
+
+    async def _publish(self, out: OutStream, frame: Frame, *, ended: bool) -> None:
+        fact = fact_of(frame, self._context, ended=ended)
+        if fact is None:
+            return
+        ack = await self._send(out, fact, str(frame.index), frame.time_ns)
+        self._on_their_way.append((ack, frame.next_position))
+        if frame.next_position - self._confirmed > CONFIRM_BYTES:
+            await self._confirm()
+
+    async def _send(self, out: OutStream, fact: Fact, mark: str, time_ns: int) -> asyncio.Future[Ack]:
+        context = self._context
+        written = self._journal.write(
+            context.sandbox,
+            fact,
+            id=f"{context.key}.{mark}",
+            command=context.exec,
+            time=time_of(time_ns),
+        )
+        return await out.send(written.subject, written.payload, written.id)
+
+    async def _confirm(self) -> None:
+        """Tell the keeper what the log has, so that it may drop it and let a slowed writer go on."""
+        position = self._confirmed
+        while self._on_their_way and self._on_their_way[0][0].done():
+            position = self._on_their_way.popleft()[1]
+        if position - self._confirmed > CONFIRM_BYTES:
+            self._confirmed = position
+            await self._keeper.confirm(self._context.key, position)
+
+
+def context_from(raw: bytes) -> Context:
+    """Raises `Invalid` for a record that is not ours."""
+    context: Context = codec.decode(raw, Context)
+    if not context.sandbox or not context.exec:
+        raise Invalid("a record without a name")
+    return context

@@ -1,0 +1,182 @@
+"""A keeper's frames as facts. Pure: the same frame is always the same fact."""
+
+import datetime
+from typing import NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+from contracts.commands.command import PtySize, RunCommand
+from contracts.errors import SandboxExecFailed
+from contracts.events import command as facts
+from contracts.message import Fact
+from contracts.payload import pack
+from infra.keeper.spool import Frame, Kind
+
+TIMED_OUT = "timed_out"
+CANCELLED = "cancelled"
+
+_OUTPUT = {Kind.STDOUT: facts.Stream.STDOUT, Kind.STDERR: facts.Stream.STDERR, Kind.PTY: facts.Stream.PTY}
+
+
+class Context(Struct, frozen=True, kw_only=True):
+    """What the executor must know again after a restart. The keeper holds it and never looks into it."""
+
+    sandbox: str
+    exec: str
+    argv: tuple[str, ...]
+    cwd: str
+    environment: tuple[str, ...]
+    pty: PtySize | None
+    stdin: bool
+    timeout_ms: int | None
+    asker: str
+
+    @property
+    def key(self) -> str:
+        """Names the record at the keeper. An exec id is the client's choice, so it is unique in its sandbox only."""
+        return f"{self.sandbox}.{self.exec}"
+
+
+class _Exit(Struct, frozen=True, kw_only=True):
+    code: int | None = None
+    signal: int | None = None
+    core: bool = False
+    duration_ms: float = 0
+    usage: facts.Usage = facts.Usage()
+    totals: facts.Totals = facts.Totals()
+    notes: tuple[str, ...] = ()
+
+
+class _Lost(Struct, frozen=True, kw_only=True):
+    cause: str
+    detail: str = ""
+    totals: facts.Totals = facts.Totals()
+
+
+class _Failed(Struct, frozen=True, kw_only=True):
+    code: str
+    message: str
+
+
+def context_of(sandbox: str, exec_id: str, order: RunCommand, workspace: str) -> Context:
+    return Context(
+        sandbox=sandbox,
+        exec=exec_id,
+        argv=order.line(),
+        cwd=order.cwd or workspace,
+        environment=tuple(sorted(order.env)),
+        pty=order.pty,
+        stdin=order.stdin or order.pty is not None,
+        timeout_ms=order.timeout_ms,
+        asker=order.asker,
+    )
+
+
+def started(context: Context) -> facts.CommandStarted:
+    return facts.CommandStarted(
+        exec=context.exec,
+        argv=context.argv,
+        cwd=context.cwd,
+        environment=context.environment,
+        pty=context.pty,
+        stdin=context.stdin,
+        timeout_ms=context.timeout_ms,
+        asker=facts.Asker(context.asker),
+    )
+
+
+def time_of(time_ns: int) -> datetime.datetime:
+    """When it happened, which may be long before it could be published."""
+    return datetime.datetime.fromtimestamp(time_ns / 1e9, datetime.UTC)
+
+
+def fact_of(frame: Frame, context: Context, *, ended: bool) -> Fact | None:
+    """None for a frame that only the keeper needs. `ended`: the command's end was in an earlier frame."""
+    if frame.kind in _OUTPUT:
+        return _output(frame, context, _OUTPUT[frame.kind], ended=ended)
+    match frame.kind:
+        case Kind.STDIN | Kind.STDIN_EOF:
+            packed = pack(frame.payload)
+            return facts.CommandInput(
+                exec=context.exec,
+                offset=frame.offset,
+                size=len(frame.payload),
+                data=packed.data,
+                encoding=packed.encoding,
+                eof=frame.kind == Kind.STDIN_EOF,
+            )
+        case Kind.EXIT:
+            return _ended(msgspec.json.decode(frame.payload, type=_Exit), context)
+        case Kind.LOST:
+            lost = msgspec.json.decode(frame.payload, type=_Lost)
+            return facts.CommandLost(exec=context.exec, cause=lost.cause, detail=lost.detail, totals=lost.totals)
+        case Kind.FAILED:
+            failed = msgspec.json.decode(frame.payload, type=_Failed)
+            failure = SandboxExecFailed(failed.message, reason=failed.code).failure()
+            return facts.CommandRejected(exec=context.exec, failure=failure, cause=failed.code.lower())
+        case Kind.RESIZE:
+            size = msgspec.json.decode(frame.payload, type=PtySize)
+            return facts.CommandInput(
+                exec=context.exec, offset=frame.offset, size=0, data="", encoding=pack(b"").encoding, resize=size
+            )
+    return None
+
+
+def _output(frame: Frame, context: Context, stream: facts.Stream, *, ended: bool) -> facts.CommandOutput:
+    packed = pack(frame.payload)
+    return facts.CommandOutput(
+        exec=context.exec,
+        stream=stream,
+        offset=frame.offset,
+        size=len(frame.payload),
+        data=packed.data,
+        encoding=packed.encoding,
+        after_exit=ended,
+    )
+
+
+class _Note(NamedTuple):
+    kind: str
+    reason: str
+
+
+def note(kind: str, reason: str) -> str:
+    """What the keeper is to remember about why a command is being ended."""
+    return f"{kind}:{reason}"
+
+
+def _first_note(notes: tuple[str, ...]) -> _Note | None:
+    return _Note(*notes[0].split(":", 1)) if notes and ":" in notes[0] else None
+
+
+def _ended(end: _Exit, context: Context) -> Fact:
+    status = facts.Exit(code=end.code, signal=end.signal, core=end.core)
+    why = _first_note(end.notes)
+    if why is not None and why.kind == TIMED_OUT:
+        return facts.CommandTimedOut(
+            exec=context.exec,
+            limit_ms=context.timeout_ms or 0,
+            exit=status,
+            duration_ms=end.duration_ms,
+            totals=end.totals,
+            usage=end.usage,
+            cause=why.reason,
+        )
+    if why is not None and why.kind == CANCELLED:
+        return facts.CommandCancelled(
+            exec=context.exec,
+            exit=status,
+            duration_ms=end.duration_ms,
+            totals=end.totals,
+            usage=end.usage,
+            cause=why.reason,
+        )
+    return facts.CommandCompleted(
+        exec=context.exec,
+        exit=status,
+        duration_ms=end.duration_ms,
+        totals=end.totals,
+        usage=end.usage,
+        cause="exited" if end.signal is None else f"signal {end.signal}",
+    )

@@ -1,0 +1,48 @@
+"""Keeps the read model at the head of the log, and a copy of it in the KV bucket."""
+
+import asyncio
+
+from contracts import codec
+from contracts.errors import Invalid
+from contracts.state import SandboxState
+from infra.bus import reader
+from infra.bus.connection import Bus
+from infra.bus.kv import Bucket
+from services.replay.projection import Projection, filters
+
+CURSOR = "_cursor"
+"""No sandbox can be called so: ids begin with a letter or digit."""
+FLUSH_S = 0.1
+
+
+async def restore(bucket: Bucket, projection: Projection) -> int:
+    """What the bucket remembers; returns the sequence to go on from. A bucket that is lost or damaged means from 1."""
+    start = 1
+    for key, value in (await bucket.all()).items():
+        try:
+            if key == CURSOR:
+                start = codec.decode(value, int) + 1
+            else:
+                projection.restore(codec.decode(value, SandboxState))
+        except Invalid:
+            return 1
+    return start
+
+
+async def follow(bus: Bus, projection: Projection, start: int, changed: asyncio.Event) -> None:
+    """For ever, until cancelled."""
+    async for entry in reader.read(bus, filters(), start, follow=True):
+        projection.apply(entry.seq, codec.decode_head(entry.data))
+        changed.set()
+
+
+async def flush(bucket: Bucket, projection: Projection, changed: asyncio.Event) -> None:
+    """For ever: states first, the cursor last, so that a crash between repeats work and never skips any."""
+    while True:
+        await changed.wait()
+        changed.clear()
+        applied = projection.applied
+        for state in projection.take_dirty():
+            await bucket.put(state.sandbox, codec.encode(state))
+        await bucket.put(CURSOR, codec.encode(applied))
+        await asyncio.sleep(FLUSH_S)

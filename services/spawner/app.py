@@ -1,0 +1,64 @@
+"""The spawner: makes, moves and ends sandboxes, and nobody else does."""
+
+import asyncio
+import os
+
+from infra.access import open_as
+from infra.bus.broker import make_broker
+from infra.bus.connection import Bus
+from infra.bus.strays import sweep
+from infra.journal import Journal
+from infra.lifecycles import Lifecycles
+from infra.sandbox.providers import default_isolation, load_providers
+from infra.service import Ready
+from infra.settings import Settings
+from services.spawner.handlers import Spawner
+from services.spawner.routes import add_routes
+from services.spawner.watch import Watch
+
+
+class SpawnerApp:
+    name = "spawner"
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+
+    async def serve(self, ready: Ready) -> None:
+        settings = self._settings
+        async with open_as(settings, self.name) as bus, load_providers(settings.data) as providers:
+            journal = Journal(bus, service=self.name, node=settings.node)
+            lifecycles = Lifecycles(bus)
+            watch = Watch(journal=journal, lifecycles=lifecycles, providers=providers)
+            spawner = Spawner(
+                journal=journal,
+                providers=providers,
+                default_isolation=default_isolation(providers),
+                defaults=settings.sandbox,
+                host_env=os.environ,
+            )
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(lifecycles.follow())
+                await lifecycles.caught_up.wait()
+                await watch.reconcile()
+                for provider in providers.values():
+                    tasks.create_task(watch.deaths(provider))
+                tasks.create_task(watch.limits(settings.intervals.health_s))
+                tasks.create_task(_sweep_strays(bus, journal, settings.intervals.sweep_s))
+                broker = make_broker(bus)
+                add_routes(broker, spawner, journal)
+                await broker.start()
+                try:
+                    ready()
+                    await asyncio.Event().wait()
+                finally:
+                    await broker.stop()
+
+
+async def _sweep_strays(bus: Bus, journal: Journal, every_s: float) -> None:
+    while True:
+        await sweep(bus, journal.dead_letter)
+        await asyncio.sleep(every_s)
+
+
+def make_app(settings: Settings) -> SpawnerApp:
+    return SpawnerApp(settings)

@@ -1,0 +1,150 @@
+"""Takes sandbox orders: load, decide, act, append. Every step may be repeated after a crash."""
+
+import asyncio
+import weakref
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from contracts import codec, subjects
+from contracts.commands import sandbox as orders
+from contracts.errors import ClocheError, Conflict, Invalid
+from contracts.events import sandbox as facts
+from contracts.message import Fact, Order
+from contracts.spec import Isolation, SandboxSpec, merge
+from contracts.state import SandboxState, Status
+from infra.journal import Journal
+from infra.sandbox.base import Created, CreateRequest, Provider
+from services.spawner.decide import Decision, Step, decide
+
+CONFLICTS_TOLERATED = 8
+
+
+class Asked(NamedTuple):
+    sandbox: str
+    command: str
+    order: Order
+
+
+class Spawner:
+    def __init__(
+        self,
+        *,
+        journal: Journal,
+        providers: Mapping[Isolation, Provider],
+        default_isolation: Isolation,
+        defaults: SandboxSpec,
+        host_env: Mapping[str, str],
+    ) -> None:
+        self._journal = journal
+        self._providers = providers
+        self._default_isolation = default_isolation
+        self._defaults = defaults
+        self._host_env = host_env
+        self._lanes: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
+
+    async def handle(self, subject: str, raw: bytes) -> None:
+        """Raises the refusal as a `ClocheError`: retryable = ask again later, otherwise it is a dead letter."""
+        head, order = codec.decode_command(subject, raw)
+        sandbox = subjects.parse_command(subject).sandbox
+        async with self._lane(sandbox):
+            await self._obey(Asked(sandbox, head.id, order))
+
+    def _lane(self, sandbox: str) -> asyncio.Lock:
+        """Orders for one sandbox are taken one after another."""
+        return self._lanes.setdefault(sandbox, asyncio.Lock())
+
+    async def _obey(self, asked: Asked) -> None:
+        for _ in range(CONFLICTS_TOLERATED):
+            state = await self._journal.lifecycle(asked.sandbox)
+            decision = decide(
+                state, asked.order, sandbox=asked.sandbox, command=asked.command, node=self._journal.node
+            )
+            if decision.refusal is not None:
+                raise decision.refusal
+            try:
+                await self._take(decision, asked, state)
+            except Conflict:
+                continue
+            return
+        raise Conflict(f"others keep moving sandbox {asked.sandbox!r}")
+
+    async def _take(self, decision: Decision, asked: Asked, state: SandboxState | None) -> None:
+        if decision.step == Step.NOTHING:
+            return
+        if decision.step == Step.CREATE:
+            state = await self._claim(asked)
+        assert state is not None
+        if decision.step in (Step.CREATE, Step.FINISH_CREATING):
+            await self._bring_up(asked, state)
+            return
+        provider = self._provider(state.isolation)
+        await self._move(decision.step, provider, asked, state)
+
+    async def _move(self, step: Step, provider: Provider, asked: Asked, state: SandboxState) -> None:
+        match step, asked.order:
+            case Step.START, _:
+                started = await provider.start(asked.sandbox)
+                await self._append(asked, facts.SandboxStarted(instance=started.instance), state.lifecycle_sequence)
+            case Step.STOP, orders.StopSandbox(grace_ms=grace_ms, reason=reason):
+                await provider.stop(asked.sandbox, grace_ms / 1000)
+                await self._append(asked, facts.SandboxStopped(reason=reason), state.lifecycle_sequence)
+            case Step.PAUSE, _:
+                await provider.pause(asked.sandbox)
+                await self._append(asked, facts.SandboxPaused(), state.lifecycle_sequence)
+            case Step.RESUME, _:
+                await provider.resume(asked.sandbox)
+                await self._append(asked, facts.SandboxResumed(), state.lifecycle_sequence)
+            case Step.REMOVE, orders.RemoveSandbox(reason=reason):
+                await provider.remove(asked.sandbox)
+                await self._append(asked, facts.SandboxRemoved(reason=reason), state.lifecycle_sequence)
+
+    async def _claim(self, asked: Asked) -> SandboxState:
+        assert isinstance(asked.order, orders.CreateSandbox)
+        spec = merge(self._defaults, asked.order.spec)
+        isolation = spec.isolation or self._default_isolation
+        self._provider(isolation)
+        spec = msgspec.structs.replace(spec, isolation=isolation)
+        creating = facts.SandboxCreating(spec=spec, isolation=isolation, node=self._journal.node)
+        await self._append(asked, creating, 0)
+        state = await self._journal.lifecycle(asked.sandbox)
+        if state is None or state.status != Status.CREATING:
+            raise Conflict(f"sandbox {asked.sandbox!r} moved on at once")
+        return state
+
+    async def _bring_up(self, asked: Asked, state: SandboxState) -> None:
+        provider = self._provider(state.isolation)
+        request = CreateRequest(
+            sandbox=asked.sandbox, node=self._journal.node, spec=state.spec, host_env=self._host_env
+        )
+        try:
+            created = await provider.create(request)
+            started = await provider.start(asked.sandbox)
+        except ClocheError as error:
+            await provider.remove(asked.sandbox)
+            await self._append(asked, facts.SandboxFailed(failure=error.failure()), state.lifecycle_sequence)
+            return
+        last = state.lifecycle_sequence
+        if not state.created:
+            last = await self._append(asked, self._created(created, state), last)
+        await self._append(asked, facts.SandboxStarted(instance=started.instance), last)
+
+    def _created(self, created: Created, state: SandboxState) -> facts.SandboxCreated:
+        return facts.SandboxCreated(
+            node=self._journal.node,
+            isolation=state.isolation,
+            workspace=created.workspace,
+            enforcement=msgspec.to_builtins(created.enforcement),
+            environment=created.env_passed,
+            blocked=created.env_blocked,
+        )
+
+    def _provider(self, isolation: Isolation) -> Provider:
+        provider = self._providers.get(isolation)
+        if provider is None:
+            raise Invalid(f"node {self._journal.node!r} has no {isolation} sandboxes: {', '.join(self._providers)}")
+        return provider
+
+    async def _append(self, asked: Asked, fact: Fact, expected: int) -> int:
+        return await self._journal.move(asked.sandbox, fact, expected=expected, command=asked.command)

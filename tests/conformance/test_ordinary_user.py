@@ -1,0 +1,71 @@
+"""The same behaviour, when everything runs as a user who is nobody special."""
+
+import asyncio
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+ORDINARY = 65_534
+ROOT = Path(__file__).parents[2]
+SUITES = ("tests/conformance", "tests/security")
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="the suites themselves run as an ordinary user")
+
+
+def can_be_run_by_everyone(interpreter: str) -> bool:
+    try:
+        run = subprocess.run([interpreter, "-c", ""], user=ORDINARY, group=ORDINARY, extra_groups=[], check=False)
+    except PermissionError:
+        return False
+    return run.returncode == 0
+
+
+def interpreter_for_everyone() -> str:
+    """Ours may lie in a home directory that nobody else can enter; then the system's of the same version."""
+    same = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    for candidate in (sys.executable, shutil.which(same, path="/usr/bin:/usr/local/bin")):
+        if candidate and can_be_run_by_everyone(candidate):
+            return candidate
+    raise AssertionError(f"there is no {same} that an ordinary user can run")
+
+
+def run_suites_as_ordinary_user(marked: str, base: Path) -> subprocess.CompletedProcess[str]:
+    run = [interpreter_for_everyone(), "-B", "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    run += ["-o", "asyncio_default_fixture_loop_scope=function", "-m", marked, f"--basetemp={base}/tmp", *SUITES]
+    return subprocess.run(
+        run,
+        cwd=ROOT,
+        user=ORDINARY,
+        group=ORDINARY,
+        extra_groups=[],
+        env={"PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry), "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+async def check(marked: str) -> None:
+    # Not below pytest's own temporary directory, which only its owner may enter.
+    base = Path(tempfile.mkdtemp(prefix="cloche-ordinary-"))
+    os.chown(base, ORDINARY, ORDINARY)
+    try:
+        run = await asyncio.to_thread(run_suites_as_ordinary_user, marked, base)
+    finally:
+        await asyncio.to_thread(shutil.rmtree, base)
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert " passed" in run.stdout
+
+
+async def test_all_behaviours_hold_for_an_ordinary_user() -> None:
+    await check("not alone")
+
+
+@pytest.mark.alone
+async def test_all_limits_hold_for_an_ordinary_user() -> None:
+    await check("alone")
