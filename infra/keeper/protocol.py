@@ -15,6 +15,7 @@ Signum = Annotated[int, Meta(ge=1, le=64)]
 Extent = Annotated[int, Meta(ge=0, le=65_535)]
 Position = Annotated[int, Meta(ge=0)]
 Scope = Literal["tree", "main"]
+State = Literal["starting", "running", "exited", "closed", "lost"]
 
 
 class LocalTarget(Struct, frozen=True, kw_only=True, tag_field="kind", tag="local"):
@@ -128,7 +129,7 @@ class Grown(Struct, frozen=True, kw_only=True):
 
 class ExecInfo(Struct, frozen=True, kw_only=True):
     exec: str
-    state: Literal["starting", "running", "exited", "closed", "lost"]
+    state: State
     """`exited`: the end is on the record, background processes may still write. `closed`, `lost`: final."""
     first: int
     """The first position that is still there."""

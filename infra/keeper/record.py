@@ -5,7 +5,7 @@ from pathlib import Path
 
 from infra.keeper.frame import Kind
 from infra.keeper.outcome import Lost, Totals, encode
-from infra.keeper.protocol import ExecInfo, Grown
+from infra.keeper.protocol import ExecInfo, Grown, State
 from infra.keeper.spool import SpoolWriter
 
 
@@ -16,7 +16,6 @@ class Record:
         self.exec_id = directory.name
         self._spool = SpoolWriter(directory)
         self.began = False
-        self.lost = False
         self.confirmed = self._spool.first
         self._waiting: set[asyncio.Future[None]] = set()
         if self.final:
@@ -29,6 +28,10 @@ class Record:
     @property
     def size(self) -> int:
         return self._spool.size
+
+    @property
+    def exited(self) -> bool:
+        return self._spool.summary.exited
 
     @property
     def backlog(self) -> int:
@@ -49,7 +52,6 @@ class Record:
         """Ends a record whose command nobody holds any more. An end that is on it already stands."""
         if not self._spool.summary.exited:
             self.append(Kind.LOST, encode(Lost(cause=cause, totals=self.totals)))
-            self.lost = True
         self.append(Kind.CLOSED)
 
     def confirm(self, position: int) -> None:
@@ -75,9 +77,9 @@ class Record:
         self._spool.close()
         self._wake()
 
-    def _state(self):  # type: ignore[no-untyped-def]
+    def _state(self) -> State:
         if self.final:
-            return "lost" if self.lost else "closed"
+            return "lost" if self._spool.summary.lost else "closed"
         if self._spool.summary.exited:
             return "exited"
         return "running" if self.began else "starting"

@@ -48,6 +48,7 @@ class Summary(Struct, kw_only=True):
     totals: dict[str, int] = {}
     exited: bool = False
     """It has an EXIT, LOST or FAILED frame."""
+    lost: bool = False
     closed: bool = False
 
     def add(self, index: int, kind: Kind, end: int) -> None:
@@ -55,6 +56,7 @@ class Summary(Struct, kw_only=True):
         if kind in STREAMS:
             self.totals[kind.name.lower()] = end
         self.exited = self.exited or kind in (Kind.EXIT, Kind.LOST, Kind.FAILED)
+        self.lost = self.lost or kind == Kind.LOST
         self.closed = kind == Kind.CLOSED
 
     def as_totals(self) -> Totals:

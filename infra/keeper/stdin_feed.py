@@ -57,7 +57,7 @@ class StdinFeed:
         self._drain()
 
     def close(self) -> None:
-        self._ending = True
+        """Drops what is queued. Later writes are taken and go nowhere."""
         self._queue.clear()
         self._unwatch()
         if self._fd is not None and not self._terminal:

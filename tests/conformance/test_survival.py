@@ -117,9 +117,7 @@ async def test_an_identity_from_before_a_reboot_means_stopped(tmp_path: Path) ->
         await provider.stop("sb-1")
         me = identify(os.getpid())
         assert me is not None
-        change_record(
-            tmp_path, instance=ours.instance, identity=msgspec.structs.replace(me, boot_id="another")
-        )
+        change_record(tmp_path, instance=ours.instance, identity=msgspec.structs.replace(me, boot_id="another"))
         inspection = await provider.inspect("sb-1")
         assert inspection is not None
         assert inspection.state is SandboxState.STOPPED

@@ -10,7 +10,7 @@ SECRET = "hunter2-of-the-host"
 
 
 async def test_secrets_are_absent_however_they_are_asked_for(tmp_path: Path) -> None:
-    host = {name: SECRET for name in (*ALWAYS_BLOCKED, "GITHUB_TOKEN", "CLOCHE_PASSWORD", "MY_OWN")}
+    host = dict.fromkeys((*ALWAYS_BLOCKED, "GITHUB_TOKEN", "CLOCHE_PASSWORD", "MY_OWN"), SECRET)
     wanted = (*DEFAULT_PASSTHROUGH, *ALWAYS_BLOCKED, "MY_OWN")
     policy = Environment(
         passthrough=wanted, blocked=("MY_OWN",), set=dict.fromkeys(ALWAYS_BLOCKED, SECRET), inherit_all=True

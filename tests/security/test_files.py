@@ -32,7 +32,9 @@ async def test_the_data_directory_and_other_sandboxes_are_not_there(tmp_path: Pa
         for path in (tmp_path / "keeper/spool", other.workspace / "f", tmp_path / "sandboxes", tmp_path):
             assert not (await mine.run("cat", str(path))).ok
             assert not (await mine.run("ls", str(path))).ok
-        result = await mine.sh("cat /workspace/f /tmp/f; ls -A /workspace /tmp; grep -rs 'secret of the host' /run /etc /dev/shm")
+        result = await mine.sh(
+            "cat /workspace/f /tmp/f; ls -A /workspace /tmp; grep -rs 'secret of the host' /run /etc /dev/shm"
+        )
         assert SECRET not in result.out + result.err
 
 

@@ -71,9 +71,7 @@ async def test_a_command_inherits_nothing_but_its_own_stdio(tmp_path: Path) -> N
 async def test_the_control_socket_is_not_reachable_from_inside(tmp_path: Path) -> None:
     async with a_sandbox(tmp_path) as inside:
         socket = (await inside.provider.target("sb-1")).socket
-        result = await inside.python(
-            f"import socket; s = socket.socket(socket.AF_UNIX); s.connect({socket[-100:]!r})"
-        )
+        result = await inside.python(f"import socket; s = socket.socket(socket.AF_UNIX); s.connect({socket[-100:]!r})")
         assert not result.ok
         found = await inside.sh("find / -xdev -type s 2>/dev/null; grep init.sock /proc/net/unix")
         assert found.out == ""

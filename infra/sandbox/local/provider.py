@@ -5,7 +5,6 @@ import resource
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import suppress
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from subprocess import SubprocessError
 from types import TracebackType
@@ -44,9 +43,9 @@ from infra.sandbox.local.ending import end_sandbox
 from infra.sandbox.local.freezing import freeze, freezer
 from infra.sandbox.local.launching import launch_sandbox, wait_for_init
 from infra.sandbox.local.layout import DataFiles, SandboxFiles
-from infra.sandbox.local.limits import enforcement, foresee_enforcement, hold_by_group, process_limit
+from infra.sandbox.local.limits import enforcement, hold_by_group, process_limit
 from infra.sandbox.local.liveness import is_life_lock_held
-from infra.sandbox.local.making import as_created, check_spec, make_sandbox
+from infra.sandbox.local.making import as_created, make_sandbox
 from infra.sandbox.local.measuring import measure_sandbox
 from infra.sandbox.local.observing import HELLO_TIMEOUT_S, Observation, cause_of_end, exit_code, observe
 from infra.sandbox.local.processes import Identity
@@ -54,13 +53,6 @@ from infra.sandbox.local.record import Record, load_record, store_record
 from infra.sandbox.local.trees import measure_tree
 
 UP = (SandboxState.RUNNING, SandboxState.PAUSED)
-
-
-def _version() -> str:
-    try:
-        return version("cloche")
-    except PackageNotFoundError:
-        return "unknown"
 
 
 def make_provider(data_dir: Path) -> "LocalProvider":
@@ -81,9 +73,7 @@ class LocalProvider:
     async def create(self, request: CreateRequest) -> Created:
         files = self._data.of(request.sandbox)
         async with self._one_at_a_time(request.sandbox):
-            check_spec(request.spec, self._data.data)
-            foreseen = await asyncio.to_thread(foresee_enforcement, request.spec)
-            record = await asyncio.to_thread(make_sandbox, request, self._data, foreseen, _version())
+            record = await asyncio.to_thread(make_sandbox, request, self._data)
         return as_created(record, files)
 
     async def start(self, sandbox: SandboxId) -> Started:

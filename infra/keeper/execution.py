@@ -1,0 +1,170 @@
+"""One running command: from its launch to the last byte of its record."""
+
+import asyncio
+import fcntl
+import struct
+import termios
+import time
+
+from contracts.errors import Invalid
+from infra.keeper.frame import MAX_PAYLOAD, Kind
+from infra.keeper.framer import incomplete_tail
+from infra.keeper.launch import Ending, Launched, LaunchFailed, SandboxGone
+from infra.keeper.launch_local import launch_local
+from infra.keeper.outcome import Exit, Failed, Lost, encode
+from infra.keeper.outcome import Resize as Resized
+from infra.keeper.protocol import Resize, Signal, Start, Write, Written
+from infra.keeper.record import Record
+from infra.keeper.stdin_feed import StdinFeed
+from infra.keeper.stdio import NO_PIPES, Stdio, open_pipes
+from infra.keeper.streams import Streams
+
+QUIET_AFTER_EXIT_S = 0.2
+
+
+class Execution:
+    def __init__(self, record: Record, start: Start, backlog_limit: int) -> None:
+        self._record = record
+        self._start = start
+        self._streams = Streams(record, backlog_limit)
+        self._stdin = StdinFeed(None, terminal=False)
+        self._launched: Launched | None = None
+        self._terminal: int | None = None
+        self._began_at = 0.0
+        self.attempted = asyncio.Event()
+        """Set once the command runs, or its failure to start is on the record."""
+
+    async def run(self) -> None:
+        """Ends when the record is final. Cancelled, it leaves the record open and the command to be killed."""
+        try:
+            self._launched = await self._launch()
+        except LaunchFailed as error:
+            self._streams.put(Kind.FAILED, encode(Failed(code=error.code, message=error.message)))
+            self._streams.put(Kind.CLOSED)
+            await self._streams.written()
+        else:
+            await self._hold(self._launched)
+        finally:
+            self.attempted.set()
+
+    async def _launch(self) -> Launched:
+        try:
+            stdio = NO_PIPES if self._start.pty else open_pipes(stdin=self._start.stdin)
+        except OSError as error:
+            raise LaunchFailed("FAILED", f"no descriptors left: {error}") from error
+        try:
+            launched = await launch_local(self._start.target, self._start, stdio.inside)
+        except BaseException:
+            stdio.close_outside()
+            raise
+        finally:
+            stdio.close_inside()
+        self._attach(launched, stdio)
+        return launched
+
+    def _attach(self, launched: Launched, stdio: Stdio) -> None:
+        self._began_at = time.monotonic()
+        self._record.began = True
+        self._terminal = launched.master
+        if launched.master is not None:
+            self._streams.begin({Kind.PTY: launched.master})
+            self._stdin = StdinFeed(launched.master, terminal=True)
+        else:
+            self._streams.begin(stdio.output)
+            self._stdin = StdinFeed(stdio.stdin, terminal=False)
+
+    async def _hold(self, launched: Launched) -> None:
+        self.attempted.set()
+        try:
+            try:
+                ending = await launched.ended()
+            except SandboxGone:
+                await self._end_lost()
+            else:
+                await self._end(ending)
+                await self._background(launched)
+            self._streams.put(Kind.CLOSED)
+            await self._streams.written()
+        finally:
+            self._let_go(launched)
+
+    async def _end(self, ending: Ending) -> None:
+        duration = time.monotonic() - self._began_at
+        await self._streams.settle(QUIET_AFTER_EXIT_S)
+        self._stdin.close()
+        code, signal, core, rusage = ending
+        outcome = Exit(code=code, signal=signal, core=core, duration_s=duration, rusage=rusage, totals=self._record.totals)
+        self._streams.put(Kind.EXIT, encode(outcome))
+
+    async def _end_lost(self) -> None:
+        await self._streams.settle(QUIET_AFTER_EXIT_S)
+        self._stdin.close()
+        self._streams.put(Kind.LOST, encode(Lost(cause="sandbox_gone", totals=self._record.totals)))
+        self._streams.close()
+
+    async def _background(self, launched: Launched) -> None:
+        """Children that outlive the command stay on the record until they close its streams."""
+        answering = asyncio.create_task(launched.answer_signals())
+        try:
+            await self._streams.ended.wait()
+        finally:
+            answering.cancel()
+            await asyncio.gather(answering, return_exceptions=True)
+
+    def _let_go(self, launched: Launched) -> None:
+        self._stdin.close()
+        self._terminal = None
+        self._streams.close()
+        launched.close()
+        self._launched = None
+
+    def write(self, request: Write) -> Written:
+        total = self._record.totals.stdin
+        if not self._record.began:
+            return Written(accepted=False, offset=total, reason="busy")
+        if not self._start.stdin and not self._start.pty:
+            return Written(accepted=False, offset=total, reason="no_stdin")
+        refused = self._stdin.refusal(total, request.data, request.offset, request.write_id)
+        if refused is not None:
+            return refused
+        if self._record.exited or self._launched is None:
+            return Written(accepted=False, offset=total, reason="ended")
+        new = request.data if request.offset is None else request.data[total - request.offset :]
+        if new and not self._streams.try_put_all(Kind.STDIN, _pieces(new)):
+            return Written(accepted=False, offset=self._record.totals.stdin, reason="full")
+        self._stdin.remember(request.write_id)
+        self._stdin.push(new)
+        if request.eof:
+            self._streams.put(Kind.STDIN_EOF)
+            self._stdin.end()
+        return Written(accepted=True, offset=self._record.totals.stdin)
+
+    async def signal(self, request: Signal) -> int:
+        """How many processes got it: 0 when none is left."""
+        await self.attempted.wait()
+        if self._launched is None:
+            return 0
+        try:
+            return await self._launched.signal(request.signum, request.scope)
+        except SandboxGone:
+            return 0
+
+    def resize(self, request: Resize) -> None:
+        """Raises `Invalid` where there is no terminal, or none any more."""
+        if self._terminal is None or self._streams.ended.is_set():
+            raise Invalid(f"{self._record.exec_id} has no terminal")
+        fcntl.ioctl(self._terminal, termios.TIOCSWINSZ, struct.pack("4H", request.rows, request.cols, 0, 0))
+        self._streams.put(Kind.RESIZE, encode(Resized(rows=request.rows, cols=request.cols)))
+
+    def resume(self) -> None:
+        self._streams.resume()
+
+
+def _pieces(data: bytes) -> list[bytes]:
+    pieces: list[bytes] = []
+    while data:
+        piece = data[:MAX_PAYLOAD]
+        size = len(piece) - (incomplete_tail(piece) if len(data) > len(piece) else 0)
+        pieces.append(data[:size])
+        data = data[size:]
+    return pieces

@@ -1,0 +1,102 @@
+"""Given what the log says, when an order comes, then a step or a refusal."""
+
+import pytest
+
+from contracts.commands import sandbox as orders
+from contracts.events import sandbox as facts
+from contracts.message import Fact, Order
+from contracts.state import SandboxState, fold
+from services.spawner.decide import Step, decide
+from tests.contracts.histories import CREATED, CREATING, STARTED, numbered
+
+STOPPED = facts.SandboxStopped(reason="asked")
+HISTORIES: dict[str, list[Fact]] = {
+    "creating": [CREATING],
+    "running": [CREATING, CREATED, STARTED],
+    "paused": [CREATING, CREATED, STARTED, facts.SandboxPaused()],
+    "stopped": [CREATING, CREATED, STARTED, STOPPED],
+    "removed": [CREATING, CREATED, STARTED, facts.SandboxRemoved(reason="asked")],
+}
+ORDERS: dict[str, Order] = {
+    "start": orders.StartSandbox(),
+    "stop": orders.StopSandbox(),
+    "pause": orders.PauseSandbox(),
+    "resume": orders.ResumeSandbox(),
+    "remove": orders.RemoveSandbox(),
+}
+
+
+def given(status: str) -> SandboxState | None:
+    return fold(numbered(HISTORIES[status])) if status != "nothing" else None
+
+
+@pytest.mark.parametrize(
+    ("status", "order", "then"),
+    [
+        ("running", "start", Step.NOTHING),
+        ("running", "stop", Step.STOP),
+        ("running", "pause", Step.PAUSE),
+        ("running", "resume", Step.NOTHING),
+        ("running", "remove", Step.REMOVE),
+        ("paused", "start", "SANDBOX_INVALID_STATE"),
+        ("paused", "stop", Step.STOP),
+        ("paused", "pause", Step.NOTHING),
+        ("paused", "resume", Step.RESUME),
+        ("paused", "remove", Step.REMOVE),
+        ("stopped", "start", Step.START),
+        ("stopped", "stop", Step.NOTHING),
+        ("stopped", "pause", "SANDBOX_INVALID_STATE"),
+        ("stopped", "resume", "SANDBOX_INVALID_STATE"),
+        ("stopped", "remove", Step.REMOVE),
+        ("removed", "start", "SANDBOX_INVALID_STATE"),
+        ("removed", "stop", "SANDBOX_INVALID_STATE"),
+        ("removed", "remove", Step.NOTHING),
+        ("creating", "stop", "CONFLICT"),
+        ("creating", "remove", "CONFLICT"),
+        ("nothing", "stop", "SANDBOX_NOT_FOUND"),
+        ("nothing", "remove", "SANDBOX_NOT_FOUND"),
+    ],
+)
+def test_each_order_in_each_state_has_one_answer(status: str, order: str, then: Step | str) -> None:
+    decision = decide(given(status), ORDERS[order], sandbox="sb", command="c-1", node="n1")
+    assert (decision.refusal.code if decision.refusal else decision.step) == then
+
+
+def test_a_new_sandbox_is_created() -> None:
+    assert decide(None, orders.CreateSandbox(), sandbox="sb", command="c", node="n1").step == Step.CREATE
+
+
+def test_the_same_create_again_after_a_crash_is_finished() -> None:
+    decision = decide(given("creating"), orders.CreateSandbox(), sandbox="sb", command="asked-1", node="n1")
+    assert decision.step == Step.FINISH_CREATING
+    assert decision.refusal is None
+
+
+def test_the_same_create_again_after_success_changes_nothing() -> None:
+    decision = decide(given("running"), orders.CreateSandbox(), sandbox="sb", command="asked-1", node="n1")
+    assert decision == (Step.NOTHING, None)
+
+
+def test_a_create_that_another_node_is_busy_with_is_left_to_it() -> None:
+    decision = decide(given("creating"), orders.CreateSandbox(), sandbox="sb", command="asked-1", node="n2")
+    assert decision == (Step.NOTHING, None)
+
+
+def test_another_create_with_a_taken_id_is_refused() -> None:
+    refusal = decide(given("running"), orders.CreateSandbox(), sandbox="sb", command="other", node="n1").refusal
+    assert refusal is not None
+    assert refusal.code == "SANDBOX_INVALID_STATE"
+    assert not refusal.retryable
+
+
+@pytest.mark.parametrize("order", ORDERS.values(), ids=ORDERS.keys())
+def test_a_sandbox_is_moved_by_its_own_node_only(order: Order) -> None:
+    refusal = decide(given("running"), order, sandbox="sb", command="c", node="n2").refusal
+    assert refusal is not None
+    assert "belongs to node 'n1'" in refusal.message
+
+
+def test_what_is_not_built_yet_says_so() -> None:
+    refusal = decide(given("running"), orders.SnapshotSandbox(), sandbox="sb", command="c", node="n1").refusal
+    assert refusal is not None
+    assert "not available yet" in refusal.message
