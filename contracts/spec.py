@@ -34,8 +34,8 @@ DEFAULT_HOSTS: tuple[str, ...] = (
 )  # fmt: skip
 
 
-class _Part(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """People type these, so an unknown field is an error and not a silent nothing."""
+class _Part(Struct, frozen=True, kw_only=True):
+    """People type these, so `merge` refuses unknown fields; events carry them, so decoding passes over those."""
 
 
 class Isolation(StrEnum):
@@ -170,12 +170,24 @@ def merge(defaults: SandboxSpec, given: bytes | msgspec.Raw) -> SandboxSpec:
     """
     try:
         wanted = msgspec.json.decode(given)
-        msgspec.json.decode(given, type=SandboxSpec)
+        understood = msgspec.to_builtins(msgspec.json.decode(given, type=SandboxSpec))
+        _refuse_unknown(wanted, understood, "$")
         laid = _lay(msgspec.to_builtins(defaults), wanted, ())
         laid["environment"]["blocked"] = _joined(laid["environment"]["blocked"], ALWAYS_BLOCKED)
         return msgspec.convert(laid, SandboxSpec)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise Invalid(f"sandbox specification: {error}") from error
+
+
+def _refuse_unknown(given: Any, understood: Any, path: str) -> None:
+    if isinstance(given, dict):
+        for key, value in given.items():
+            if key not in understood:
+                raise Invalid(f"sandbox specification: unknown field `{key}` - at `{path}`")
+            _refuse_unknown(value, understood[key], f"{path}.{key}")
+    elif isinstance(given, list):
+        for index, value in enumerate(given):
+            _refuse_unknown(value, understood[index], f"{path}[{index}]")
 
 
 def _lay(under: dict[str, Any], over: dict[str, Any], path: tuple[str, ...]) -> dict[str, Any]:

@@ -146,7 +146,9 @@ def typed(sandbox: str, types: Sequence[str]) -> list[str]:
     found: list[str] = []
     for wanted in types:
         family, _, kind = wanted.partition(".")
-        found += events_of(sandbox, family=_token(family, "event family"), kind=_token(kind, "event kind") if kind else None)
+        found += events_of(
+            sandbox, family=_token(family, "event family"), kind=_token(kind, "event kind") if kind else None
+        )
     return found or events_of(sandbox)
 
 

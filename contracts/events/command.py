@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from contracts.commands.command import Asker, PtySize
+from contracts.commands.command import Asker
 from contracts.errors import Failure
 from contracts.message import Fact
 from contracts.payload import Encoding
@@ -43,13 +43,18 @@ class Exit(Struct, frozen=True, kw_only=True):
     core: bool = False
 
 
+class TerminalSize(Struct, frozen=True, kw_only=True):
+    rows: int
+    cols: int
+
+
 class CommandStarted(Fact, frozen=True, kw_only=True):
     exec: str
     argv: tuple[str, ...]
     cwd: str
     environment: tuple[str, ...] = ()
     """Names of the variables set for this command. Values are not on the record."""
-    pty: PtySize | None = None
+    pty: TerminalSize | None = None
     stdin: bool = False
     timeout_ms: int | None = None
     asker: Asker = Asker.USER
@@ -62,7 +67,7 @@ class CommandInput(Fact, frozen=True, kw_only=True):
     data: str
     encoding: Encoding
     eof: bool = False
-    resize: PtySize | None = None
+    resize: TerminalSize | None = None
     """The terminal's new size, in order with what was typed; such an input has no bytes."""
 
 

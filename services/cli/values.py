@@ -9,7 +9,7 @@ from typing import Any
 from contracts.errors import Invalid
 
 _UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)?\Z")
+_DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)?\Z")
 
 
 def duration_ms(text: str) -> int:

@@ -79,7 +79,7 @@ def started(context: Context) -> facts.CommandStarted:
         argv=context.argv,
         cwd=context.cwd,
         environment=context.environment,
-        pty=context.pty,
+        pty=context.pty and facts.TerminalSize(rows=context.pty.rows, cols=context.pty.cols),
         stdin=context.stdin,
         timeout_ms=context.timeout_ms,
         asker=facts.Asker(context.asker),
@@ -116,7 +116,7 @@ def fact_of(frame: Frame, context: Context, *, ended: bool) -> Fact | None:
             failure = SandboxExecFailed(failed.message, reason=failed.code).failure()
             return facts.CommandRejected(exec=context.exec, failure=failure, cause=failed.code.lower())
         case Kind.RESIZE:
-            size = msgspec.json.decode(frame.payload, type=PtySize)
+            size = msgspec.json.decode(frame.payload, type=facts.TerminalSize)
             return facts.CommandInput(
                 exec=context.exec, offset=frame.offset, size=0, data="", encoding=pack(b"").encoding, resize=size
             )

@@ -85,13 +85,19 @@ _FACTS: dict[str, Fact] = {
         argv=("sh", "-c", "echo 'ü'"),
         cwd="/work",
         environment=("LANG",),
-        pty=PtySize(rows=50, cols=132),
+        pty=command.TerminalSize(rows=50, cols=132),
         stdin=True,
         timeout_ms=1000,
         asker=command_orders.Asker.AGENT,
     ),
     "command.input": command.CommandInput(
-        exec=EXEC, offset=0, size=3, data="ls\n", encoding=Encoding.UTF8, eof=True, resize=PtySize(rows=5, cols=10)
+        exec=EXEC,
+        offset=0,
+        size=3,
+        data="ls\n",
+        encoding=Encoding.UTF8,
+        eof=True,
+        resize=command.TerminalSize(rows=5, cols=10),
     ),
     "command.output": command.CommandOutput(
         exec=EXEC,

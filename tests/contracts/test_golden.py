@@ -13,9 +13,7 @@ from tests.contracts.golden_files import GOLDEN, golden, golden_tags
 from tests.contracts.samples import COMMAND_SAMPLES, EVENT_SAMPLES, NODE, SANDBOX
 
 EVENT_TAGS = {*registry.EVENTS, *registry.VITALS, "dead_letter.executor"}
-STRICT_PARTS = {"spec", "pty", "resize"}
-"""Typed by people and shared with events: the only parts of an event that refuse unknown fields."""
-FREE_MAPS = {"arguments", "summary", "input", "enforcement", "details"}
+FREE_MAPS = {"arguments", "summary", "input", "enforcement", "details", "set", "features", "labels"}
 """Any key is a known one here."""
 
 Path = tuple[str | int, ...]
@@ -26,7 +24,7 @@ def _objects(node: Any, path: Path = ()) -> Iterator[Path]:
     if isinstance(node, dict):
         yield path
         for key, value in node.items():
-            if key not in STRICT_PARTS | FREE_MAPS:
+            if key not in FREE_MAPS:
                 yield from _objects(value, (*path, key))
     elif isinstance(node, list):
         for index, value in enumerate(node):

@@ -18,6 +18,7 @@ STAGE = "/tmp"  # noqa: S108 - covered by an own mount that nobody else sees
 _CLONE_NEWNS = 0x00020000
 _MS_BIND, _MS_REC, _MS_SLAVE = 0x1000, 0x4000, 0x80000
 _MS_NOSUID, _MS_NODEV = 0x2, 0x4
+_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL = 47, 4
 
 
 def main() -> NoReturn:
@@ -44,6 +45,8 @@ def _become(plan: dict[str, Any]) -> None:
         resource.setrlimit(getattr(resource, name), (value, value))
     if plan["uid"] is not None:
         _drop_to(plan["uid"])
+    # A service that was given single capabilities would hand them on, and bubblewrap refuses to run with any.
+    ctypes.CDLL(None).prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
     program = plan["program"]
     arguments = [part if isinstance(part, str) else _data(part["base64"]) for part in plan["arguments"]]
     os.execve(program, [program, *arguments], {})  # noqa: S606

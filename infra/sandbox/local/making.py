@@ -1,16 +1,18 @@
 """Making a sandbox's directory, workspace and record."""
 
 import os
+from importlib.metadata import version
 from pathlib import Path
 
 import msgspec
 
 from contracts.errors import Invalid, SandboxCreationFailed
 from contracts.spec import CopyDirectory, NetworkMode, SandboxSpec
-from infra.sandbox.base import Created, CreateRequest, Enforcement
+from infra.sandbox.base import Created, CreateRequest
 from infra.sandbox.environment import SandboxOwn, build_environment
 from infra.sandbox.local.copying import copy_directory
 from infra.sandbox.local.layout import DataFiles, SandboxFiles
+from infra.sandbox.local.limits import foresee_enforcement
 from infra.sandbox.local.record import Record, load_record, store_record, sync_directory
 from infra.sandbox.local.rootfs import USER_NAME, check_workspace_path, interpreter, shell
 from infra.sandbox.local.trees import remove_tree
@@ -32,11 +34,15 @@ def check_spec(spec: SandboxSpec, data: Path) -> None:
         raise Invalid("workspace.source: the node's own data directory cannot be copied into a sandbox")
 
 
-def make_sandbox(request: CreateRequest, data: DataFiles, foreseen: Enforcement, version: str) -> Record:
-    """The sandbox, whole on disk. After a crash in the middle, calling it again finishes the work."""
+def make_sandbox(request: CreateRequest, data: DataFiles) -> Record:
+    """The sandbox, whole on disk. After a crash in the middle, calling it again finishes the work.
+
+    Raises `Invalid` for what a local sandbox cannot be, `SandboxCreationFailed` when the node cannot make it.
+    """
+    check_spec(request.spec, data.data)
     files = data.of(request.sandbox)
     try:
-        record = load_record(files.record) or _begin(request, data, files, foreseen, version)
+        record = load_record(files.record) or _begin(request, data, files)
         if record.ready:
             return record
         _fill_workspace(request.spec, files, record.host_uid)
@@ -47,9 +53,9 @@ def make_sandbox(request: CreateRequest, data: DataFiles, foreseen: Enforcement,
     return record
 
 
-def _begin(request: CreateRequest, data: DataFiles, files: SandboxFiles, foreseen: Enforcement, version: str) -> Record:
+def _begin(request: CreateRequest, data: DataFiles, files: SandboxFiles) -> Record:
     spec = request.spec
-    built = build_environment(spec.environment, request.host_env, own_values(spec.workspace.path, version))
+    built = build_environment(spec.environment, request.host_env, own_values(spec.workspace.path))
     for directory in (data.sandboxes, files.root, files.control):
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     with uid_allocation(data) as uid:
@@ -62,7 +68,7 @@ def _begin(request: CreateRequest, data: DataFiles, files: SandboxFiles, foresee
             network=spec.network.mode,
             env=built.env,
             env_blocked=built.blocked,
-            enforcement=foreseen,
+            enforcement=foresee_enforcement(spec),
         )
         store_record(files.record, record)
     return record
@@ -83,13 +89,13 @@ def _fill_workspace(spec: SandboxSpec, files: SandboxFiles, owner: int | None) -
     sync_directory(files.root)
 
 
-def own_values(workspace: str, version: str) -> SandboxOwn:
+def own_values(workspace: str) -> SandboxOwn:
     return SandboxOwn(
         path=interpreter().search_path,
         home=workspace,
         shell=shell(),
         user=USER_NAME,
-        version=version,
+        version=version("cloche"),
         root=workspace,
     )
 
