@@ -83,7 +83,7 @@ class Terminal(Struct, frozen=True, kw_only=True):
 class Reply(Struct, frozen=True, kw_only=True):
     """The answer to every rpc: a result or a failure."""
 
-    result: msgspec.Raw | None = None
+    result: msgspec.Raw = msgspec.field(default_factory=lambda: msgspec.Raw(b"null"))
     failure: Failure | None = None
 
 

@@ -38,8 +38,8 @@ class StreamSpec(Struct, frozen=True, kw_only=True):
     deny_purge: bool = False
     allow_direct: bool = True
     async_persist: bool = False
-    told_on: str | None = None
-    """Where the server tells of each stored message (headers and sequence only)."""
+    repeated_on: str | None = None
+    """Where the server repeats each message once it is stored."""
     replicas: int = 1
 
 
@@ -79,7 +79,7 @@ def log(limits: Limits) -> StreamSpec:
         max_consumers=100_000,
         deny_delete=True,
         deny_purge=True,
-        told_on=subjects.LIVE,
+        repeated_on=subjects.LIVE,
         replicas=limits.replicas,
     )
 

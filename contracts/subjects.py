@@ -15,7 +15,7 @@ COMMANDS = f"{ROOT}.cmd.>"
 LOG = f"{ROOT}.log.>"
 VITALS = f"{ROOT}.vitals.>"
 LIVE = f"{ROOT}.live.>"
-"""`cloche.live.<rest>` tells, without the payload, that `cloche.log.<rest>` has been stored, and under which sequence."""
+"""`cloche.live.<rest>` repeats `cloche.log.<rest>` once it has been stored, with its sequence in the headers."""
 
 VERBS: dict[str, tuple[str, ...]] = {
     "sandbox": ("create", "start", "stop", "pause", "resume", "remove", "snapshot", "recover", "fork"),
@@ -137,7 +137,7 @@ def events_of(
 
 
 def live(log_filter: str) -> str:
-    """Where storing of what `log_filter` matches is told."""
+    """Where what `log_filter` matches is repeated once it is stored."""
     return f"{ROOT}.live.{log_filter.removeprefix(f'{ROOT}.log.')}"
 
 

@@ -6,8 +6,8 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol
 
 import uvloop
 
@@ -47,7 +47,7 @@ def main(make_app: MakeApp) -> None:
         sys.exit(f"cloche: {error.message}")
 
 
-async def until_told(work: "asyncio._CoroutineLike[None]") -> None:
+async def until_told(work: Coroutine[Any, Any, None]) -> None:
     """Runs `work` until it ends or the process is told to."""
     task = asyncio.ensure_future(work)
     loop = asyncio.get_running_loop()

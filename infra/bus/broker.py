@@ -8,7 +8,7 @@ import contextlib
 import logging
 from collections.abc import Awaitable, Callable
 from types import TracebackType
-from typing import Any
+from typing import Any, cast
 
 from faststream import AckPolicy
 from faststream.message import StreamMessage
@@ -41,13 +41,31 @@ class ByteCodec:
         return msg, None
 
 
+class _Patient:
+    """The bus's client as FastStream sees it: a publish waits for the connection.
+
+    FastStream starts a subscriber again at once when it fails, so an error while the server is away would spin.
+    """
+
+    def __init__(self, bus: Bus) -> None:
+        self._bus = bus
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._bus.client, name)
+
+    async def publish(
+        self, subject: str, payload: bytes = b"", reply: str = "", headers: dict[str, str] | None = None
+    ) -> None:
+        await self._bus.wait_connected()
+        await self._bus.client.publish(subject, payload, reply, headers)
+
+
 class BusBroker(NatsBroker):
     """A broker on a bus that somebody else opens and closes."""
 
     def __init__(self, bus: Bus) -> None:
         super().__init__(
             bus.url,
-            codec=ByteCodec(),
             logger=None,
             ack_policy=AckPolicy.MANUAL,
             apply_types=False,
@@ -57,8 +75,9 @@ class BusBroker(NatsBroker):
         self.bus = bus
 
     async def _connect(self) -> Client:
-        self.config.connect(self.bus.client)
-        return self.bus.client
+        patient = cast(Client, _Patient(self.bus))
+        self.config.connect(patient)
+        return patient
 
     async def stop(
         self,

@@ -7,6 +7,7 @@ from typing import Any
 
 import nats.aio.client
 from nats import errors
+from nats.aio.client import PING_PROTO
 
 logger = logging.getLogger(__name__)
 
@@ -20,6 +21,7 @@ class Client(nats.aio.client.Client):
     - What is published goes out on the present connection or not at all. The library keeps unsent messages and sends
       them after a reconnect *before* anybody can repeat what was lost before them, which breaks their order.
     - A cancelled publish stays cancelled. The library swallows a cancellation while it waits for the socket.
+    - `flush` comes back when the server has seen everything before it. The library's PING overtakes what waits.
     - A cancelled `flush` does no harm. In the library its late PONG ends the reading task for good.
     - An error that the server reports leads to a reconnect. The library closes for good.
     - `tap` hands over messages without a queue, a task and parsed headers: several times faster on hot paths.
@@ -47,6 +49,11 @@ class Client(nats.aio.client.Client):
     def forget_unsent(self) -> None:
         self._pending.clear()
         self._pending_data_size = 0
+        for pong in self._pongs:
+            if not pong.done():
+                pong.set_exception(errors.ConnectionReconnectingError())
+                pong.exception()
+        self._pongs = []
 
     async def publish(
         self, subject: str, payload: bytes = b"", reply: str = "", headers: dict[str, str] | None = None
@@ -62,6 +69,11 @@ class Client(nats.aio.client.Client):
         if task and task.cancelling() > before and not self.is_closed:
             raise asyncio.CancelledError
         return result
+
+    async def _send_ping(self, future: asyncio.Future[Any] | None = None) -> None:
+        self._pongs.append(future or asyncio.get_running_loop().create_future())
+        await self._send_command(PING_PROTO)
+        await self._flush_pending()
 
     async def _process_pong(self) -> None:
         if self._pongs and self._pongs[0].done():

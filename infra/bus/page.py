@@ -39,6 +39,16 @@ class Entry(NamedTuple):
         return datetime.datetime.fromisoformat(f"{whole}.{fraction[:6]:0<6}+00:00")
 
 
+def entry_of(data: bytes, raw: bytes | None) -> Entry | None:
+    """From what the server sends with a stored message; None if this is none."""
+    seq = headers.get(raw, b"Nats-Sequence")
+    if seq is None or not seq.isdigit():
+        return None
+    subject = headers.get(raw, b"Nats-Subject") or ""
+    stored_at = headers.get(raw, b"Nats-Time-Stamp") or ""
+    return Entry(int(seq), subject, data, stored_at, headers.get(raw, b"Nats-Msg-Id") or "", raw or b"")
+
+
 class Page(NamedTuple):
     entries: list[Entry]
     pending: int
@@ -69,15 +79,11 @@ class _Collector:
             self.done.set_exception(error)
 
     def _take(self, reply: Reply) -> None:
-        raw = reply.headers
-        seq = headers.get(raw, b"Nats-Sequence")
-        if seq is None or not seq.isdigit():
+        entry = entry_of(reply.data, reply.headers)
+        if entry is None:
             self.on_failure(Unavailable("the server sent a message without a sequence"))
-            return
-        subject = headers.get(raw, b"Nats-Subject") or ""
-        stored_at = headers.get(raw, b"Nats-Time-Stamp") or ""
-        msg_id = headers.get(raw, b"Nats-Msg-Id") or ""
-        self.entries.append(Entry(int(seq), subject, reply.data, stored_at, msg_id, raw or b""))
+        else:
+            self.entries.append(entry)
 
     def _finish(self, pending: int) -> None:
         if not self.done.done():

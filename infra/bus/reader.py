@@ -1,7 +1,8 @@
 """Reading the log from a cursor: what is stored, then what is being stored, each entry once and in order.
 
-Pages come by direct get. Following waits for the server to tell (`cloche.live.…`) that something was stored, and then
-reads the next page: the telling may be lost or repeated without harm, so there is no seam to get wrong.
+Pages come by direct get, live entries by a plain subscription to what the server repeats. The cursor joins the two: a
+page is read after the subscription is in place, so what was stored later than the page must come live; and whenever
+the live side may have lost something (disconnect, reader too slow) the next page starts at the cursor again.
 """
 
 import asyncio
@@ -15,12 +16,13 @@ from contracts.streams import LOG_STREAM
 from infra.bus import page
 from infra.bus.connection import Bus
 from infra.bus.errors import LogGap
+from infra.bus.live import Live
 from infra.bus.page import PAGE_BYTES, PAGE_ENTRIES, Entry, Page
 
 __all__ = ["Entry", "LogGap", "Page", "bounds", "fetch", "first", "last", "read"]
 
 IDLE_CHECK_S = 5.0
-"""How long a follower trusts that nothing was stored because nothing was told."""
+"""How long a follower trusts that nothing was stored because nothing came."""
 FIRST_PAUSE_S = 0.05
 LONGEST_PAUSE_S = 1.0
 
@@ -81,6 +83,20 @@ class _Cursor:
         self.next = max(start, 1)
         self._whole = list(filters) == [subjects.LOG]
 
+    def in_reach(self, stop: int | None) -> bool:
+        return stop is None or self.next <= stop
+
+    def passes(self, entry: Entry, stop: int | None) -> bool:
+        """Moves past the entry; False if it was passed before, or lies beyond the end."""
+        if entry.seq < self.next:
+            return False
+        self.next = entry.seq + 1
+        return stop is None or entry.seq <= stop
+
+    def continues(self, entry: Entry) -> bool:
+        """False if a live entry leaves a hole, which a page must then explain."""
+        return not self._whole or entry.seq <= self.next
+
     async def check(self, bus: Bus, found: Page, head: int) -> None:
         """Raises `LogGap` when an unfiltered page skips a sequence that retention has not removed."""
         if not self._whole:
@@ -101,54 +117,33 @@ async def read(
 
     `follow=False` ends with what is stored at the time of the call (and at `end`, if that comes first); `follow=True`
     goes on for ever, or until `end` has passed. Lost connections and server restarts are waited out in silence.
-    At most one page is held in memory, however slow the reader.
+    One page and `live.MAX_BYTES` at most are held in memory, however slow the reader.
 
     Raises `LogGap` if an unfiltered read (`[subjects.LOG]`) finds a sequence missing that retention has not removed,
     `Denied`.
     """
     async with contextlib.AsyncExitStack() as stack:
-        told = await stack.enter_async_context(_told(bus, filters)) if follow else None
+        live = await stack.enter_async_context(Live.open(bus, filters)) if follow else None
         cursor = _Cursor(filters, start)
         head = (await _patiently(bus, bounds)).last
         stop = end if follow else min(head, end if end is not None else head)
-        while stop is None or cursor.next <= stop:
-            if told is not None:
-                told.clear()
+        while cursor.in_reach(stop):
+            if live:
+                live.reset()
             found = await _patiently(bus, lambda bus: fetch(bus, filters, cursor.next))
             await cursor.check(bus, found, head)
             for entry in found.entries:
-                if stop is not None and entry.seq > stop:
-                    return
-                yield entry
-                cursor.next = entry.seq + 1
+                if cursor.passes(entry, stop):
+                    yield entry
             if found.pending:
                 continue
-            if told is None:
+            if live is None:
                 return
-            await _news(told)
-
-
-@contextlib.asynccontextmanager
-async def _told(bus: Bus, filters: Sequence[str]) -> AsyncIterator[asyncio.Event]:
-    event = asyncio.Event()
-
-    def tell(_subject: bytes, _reply: bytes, _data: bytes, _raw: bytes | None) -> None:
-        event.set()
-
-    taps = [await bus.tap(subjects.live(each), tell) for each in filters]
-    stop_watching = bus.on_lost(event.set)
-    try:
-        yield event
-    finally:
-        stop_watching()
-        for tap in taps:
-            await bus.client.untap(tap)
-
-
-async def _news(told: asyncio.Event) -> None:
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(IDLE_CHECK_S):
-            await told.wait()
+            while cursor.in_reach(stop) and (following := await live.next(IDLE_CHECK_S)):
+                if not cursor.continues(following):
+                    break
+                if cursor.passes(following, stop):
+                    yield following
 
 
 async def _patiently(bus: Bus, call: Callable[[Bus], Awaitable[T]]) -> T:

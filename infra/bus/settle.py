@@ -45,8 +45,8 @@ async def settle(bus: Bus, msg: Msg, handle: Handler, dead_letter: DeadLetters, 
 
     Handler returns → ack. Raises a retryable `ClocheError` → nak with a growing delay. Raises anything else → dead
     letter, then term. Delivered more than `DELIVERY_LIMIT` times → dead letter, without calling the handler.
-    The server is told that work goes on while the handler runs. A cancelled handler leaves the message unsettled, so
-    that it is delivered again. An acknowledgement may be lost: handlers must stand being called twice.
+    The server is told that work goes on while the handler runs. A cancelled handler gives its message back at once.
+    An acknowledgement may be lost: handlers must stand being called twice.
     Raises `Unavailable` only if the bus was closed.
     """
     delivered = msg.metadata.num_delivered
@@ -56,10 +56,11 @@ async def settle(bus: Bus, msg: Msg, handle: Handler, dead_letter: DeadLetters, 
             return await _give_up(bus, msg, dead_letter, failure)
         try:
             await handle(msg.subject, msg.data)
+        except asyncio.CancelledError:
+            await _tell(msg.nak())
+            raise
         except ClocheError as error:
-            if not error.retryable:
-                return await _give_up(bus, msg, dead_letter, error.failure())
-            if delivered == DELIVERY_LIMIT:
+            if not error.retryable or delivered == DELIVERY_LIMIT:
                 return await _give_up(bus, msg, dead_letter, error.failure())
             logger.info("%s: again later: %s", msg.subject, error.message)
             await _tell(msg.nak(delay_s(delivered)))

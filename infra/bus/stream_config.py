@@ -30,8 +30,8 @@ def stream_config(spec: StreamSpec) -> dict[str, Any]:
     }
     if spec.async_persist:
         config["persist_mode"] = "async"
-    if spec.told_on is not None:
-        config["republish"] = {"src": spec.subjects[0], "dest": spec.told_on, "headers_only": True}
+    if spec.repeated_on is not None:
+        config["republish"] = {"src": spec.subjects[0], "dest": spec.repeated_on, "headers_only": False}
     return config
 
 

@@ -14,8 +14,8 @@ from contracts.ids import is_token
 from contracts.queries import ANSWERS, EventList, GetTerminal, ListEvents, ListSandboxes, Reply, SandboxList, Terminal
 from contracts.spec import SandboxSpec
 from contracts.state import Sequenced, Status, fold
-from infra.bus import reader
 from infra.access import open_as
+from infra.bus import reader
 from infra.bus.connection import Bus
 from infra.client.orders import publish
 from infra.client.sandbox import Sandbox, settled
@@ -81,6 +81,6 @@ class Cloche:
     async def _ask(self, verb: str, query: msgspec.Struct) -> Any:
         reply_raw = await self.bus.request(subjects.state_rpc(verb), codec.encode(query), timeout=QUERY_TIMEOUT_S)
         reply: Reply = codec.decode(reply_raw.data, Reply)
-        if reply.failure is not None or reply.result is None:
-            raise from_failure(reply.failure) if reply.failure else Invalid("an empty reply")
+        if reply.failure is not None:
+            raise from_failure(reply.failure)
         return codec.decode(reply.result, ANSWERS[verb])

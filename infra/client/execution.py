@@ -163,7 +163,9 @@ def result_of(fact: Fact, sequence: int) -> CommandResult | None:
                 sequence=sequence,
             )
         case facts.CommandLost():
-            return CommandResult(exec=fact.exec, outcome="lost", cause=f"{fact.cause}: {fact.detail}", sequence=sequence)
+            return CommandResult(
+                exec=fact.exec, outcome="lost", cause=f"{fact.cause}: {fact.detail}", sequence=sequence
+            )
         case facts.CommandRejected():
             return CommandResult(
                 exec=fact.exec, outcome="rejected", cause=fact.cause, failure=fact.failure, sequence=sequence

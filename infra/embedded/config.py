@@ -70,7 +70,7 @@ def _hub(passwords: Mapping[str, str]) -> dict[str, Any]:
         {"service": subject, "response_type": "stream", "threshold": threshold}
         for subject, threshold in SEVERAL_REPLIES.items()
     ]
-    exports += [{"stream": subject} for subject in ("cloche.log.>", *users.TOLD)]
+    exports += [{"stream": subject} for subject in users.HEARD]
     return {"jetstream": "enabled", "users": [_login(users.ADMIN, passwords)], "exports": exports}
 
 
@@ -79,7 +79,9 @@ def _account(user: User, passwords: Mapping[str, str]) -> dict[str, Any]:
         {"service": {"account": users.HUB, "subject": subject}, "to": users.local(subject)} for subject in user.hub
     ]
     imports += [{"service": {"account": owner.upper(), "subject": subject}} for subject, owner in user.asks.items()]
-    imports += [{"stream": {"account": users.HUB, "subject": subject}} for subject in user.hears]
+    imports += [
+        {"stream": {"account": users.HUB, "subject": theirs}, "to": ours} for theirs, ours in user.hears.items()
+    ]
     exports: list[dict[str, Any]] = [{"service": user.answers}] if user.answers else []
     if user.tells:
         exports.append({"stream": user.tells})
@@ -92,7 +94,7 @@ def _account(user: User, passwords: Mapping[str, str]) -> dict[str, Any]:
 def _permissions(user: User) -> dict[str, Any]:
     """Say no clearly. The imports alone would make a forbidden subject look like one where nobody listens."""
     publish = [*user.publishes, *user.asks]
-    subscribe = [*user.inboxes, *user.hears, users.REPLAYED]
+    subscribe = [*user.inboxes, *user.hears.values(), users.REPLAYED]
     if user.answers:
         publish.append("_R_.>")
         subscribe.append(user.answers)

@@ -53,7 +53,12 @@ RPC: dict[str, str] = {"executor": FILES_RPC, "replay": STATE_RPC}
 """Who answers which requests."""
 
 READABLE = (LOG_STREAM, VITALS_STREAM, f"KV_{SANDBOXES_BUCKET}", f"OBJ_{BLOBS_BUCKET}")
-TOLD = (subjects.LIVE, subjects.VITALS, kv_told(SANDBOXES_BUCKET))
+HEARD = {
+    subjects.LIVE: subjects.LOG,
+    subjects.VITALS: subjects.VITALS,
+    kv_told(SANDBOXES_BUCKET): kv_told(SANDBOXES_BUCKET),
+}
+"""Whoever subscribes to the log hears of an event once it is stored, with its sequence in the headers."""
 
 USERS: tuple[str, ...] = (*FAMILIES, ADMIN, SYSTEM)
 
@@ -64,8 +69,8 @@ class User(Struct, frozen=True, kw_only=True):
     name: str
     hub: tuple[str, ...]
     """Subjects of the hub that it may publish on; replies come back to it."""
-    hears: tuple[str, ...]
-    """Subjects of the hub that it may subscribe to."""
+    hears: dict[str, str]
+    """Subjects of the hub that it may subscribe to, and what they are called in its own account."""
     answers: str | None
     """Requests that it serves for everybody else."""
     asks: dict[str, str]
@@ -96,7 +101,7 @@ def user(name: str, nodes: Iterable[str]) -> User:
     return User(
         name=name,
         hub=(*_writes(name), *_reads(), *_pulls(name, nodes)),
-        hears=(*TOLD, subjects.LOG) if not FAMILIES[name] else TOLD,
+        hears=HEARD,
         answers=RPC.get(name),
         # The two patterns overlap, and the server refuses imports that could go round in a circle.
         asks={} if name in RPC else {subject: owner for owner, subject in RPC.items()},

@@ -2,6 +2,7 @@
 
 import asyncio
 import fcntl
+import os
 import struct
 import termios
 import time
@@ -29,7 +30,6 @@ class Execution:
         self._streams = Streams(record, backlog_limit)
         self._stdin = StdinFeed(None, terminal=False)
         self._launched: Launched | None = None
-        self._terminal: int | None = None
         self._began_at = 0.0
         self.attempted = asyncio.Event()
         """Set once the command runs, or its failure to start is on the record."""
@@ -65,10 +65,10 @@ class Execution:
     def _attach(self, launched: Launched, stdio: Stdio) -> None:
         self._began_at = time.monotonic()
         self._record.began = True
-        self._terminal = launched.master
         if launched.master is not None:
+            # Its own descriptor, for it ends at another moment than the reading.
+            self._stdin = StdinFeed(os.dup(launched.master), terminal=True)
             self._streams.begin({Kind.PTY: launched.master})
-            self._stdin = StdinFeed(launched.master, terminal=True)
         else:
             self._streams.begin(stdio.output)
             self._stdin = StdinFeed(stdio.stdin, terminal=False)
@@ -93,27 +93,36 @@ class Execution:
         await self._streams.settle(QUIET_AFTER_EXIT_S)
         self._stdin.close()
         code, signal, core, rusage = ending
-        outcome = Exit(code=code, signal=signal, core=core, duration_s=duration, rusage=rusage, totals=self._record.totals)
+        outcome = Exit(
+            code=code,
+            signal=signal,
+            core=core,
+            duration_s=duration,
+            rusage=rusage,
+            totals=self._record.totals,
+            notes=tuple(self._record.notes),
+        )
         self._streams.put(Kind.EXIT, encode(outcome))
 
     async def _end_lost(self) -> None:
         await self._streams.settle(QUIET_AFTER_EXIT_S)
         self._stdin.close()
         self._streams.put(Kind.LOST, encode(Lost(cause="sandbox_gone", totals=self._record.totals)))
-        self._streams.close()
+        self._streams.stop_reading()
 
     async def _background(self, launched: Launched) -> None:
         """Children that outlive the command stay on the record until they close its streams."""
         answering = asyncio.create_task(launched.answer_signals())
         try:
             await self._streams.ended.wait()
+            # A kill is seen here as the end of the streams before its answer comes.
+            await launched.signals_answered()
         finally:
             answering.cancel()
             await asyncio.gather(answering, return_exceptions=True)
 
     def _let_go(self, launched: Launched) -> None:
         self._stdin.close()
-        self._terminal = None
         self._streams.close()
         launched.close()
         self._launched = None
@@ -128,22 +137,26 @@ class Execution:
         if refused is not None:
             return refused
         if self._record.exited or self._launched is None:
-            return Written(accepted=False, offset=total, reason="ended")
+            return written_after_end(total, request)
+        if self._streams.stalled:
+            return Written(accepted=False, offset=total, reason="full")
         new = request.data if request.offset is None else request.data[total - request.offset :]
-        if new and not self._streams.try_put_all(Kind.STDIN, _pieces(new)):
-            return Written(accepted=False, offset=self._record.totals.stdin, reason="full")
+        for piece in _pieces(new):
+            self._streams.put(Kind.STDIN, piece)
         self._stdin.remember(request.write_id)
         self._stdin.push(new)
         if request.eof:
             self._streams.put(Kind.STDIN_EOF)
             self._stdin.end()
-        return Written(accepted=True, offset=self._record.totals.stdin)
+        return Written(accepted=True, offset=total + len(new))
 
     async def signal(self, request: Signal) -> int:
         """How many processes got it: 0 when none is left."""
         await self.attempted.wait()
         if self._launched is None:
             return 0
+        if request.note is not None:
+            self._record.notes.append(request.note)
         try:
             return await self._launched.signal(request.signum, request.scope)
         except SandboxGone:
@@ -151,13 +164,21 @@ class Execution:
 
     def resize(self, request: Resize) -> None:
         """Raises `Invalid` where there is no terminal, or none any more."""
-        if self._terminal is None or self._streams.ended.is_set():
+        terminal = self._streams.descriptor(Kind.PTY)
+        if terminal is None:
             raise Invalid(f"{self._record.exec_id} has no terminal")
-        fcntl.ioctl(self._terminal, termios.TIOCSWINSZ, struct.pack("4H", request.rows, request.cols, 0, 0))
+        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("4H", request.rows, request.cols, 0, 0))
         self._streams.put(Kind.RESIZE, encode(Resized(rows=request.rows, cols=request.cols)))
 
     def resume(self) -> None:
         self._streams.resume()
+
+
+def written_after_end(total: int, request: Write) -> Written:
+    """What the record has already is accepted as ever; anything new comes too late."""
+    if request.offset is not None and request.offset + len(request.data) <= total:
+        return Written(accepted=True, offset=total)
+    return Written(accepted=False, offset=total, reason="ended")
 
 
 def _pieces(data: bytes) -> list[bytes]:

@@ -3,7 +3,8 @@
 import struct
 import zlib
 from enum import IntEnum
-from typing import NamedTuple
+
+from msgspec import Struct
 
 MAX_PAYLOAD = 64 * 1024
 _HEADER = struct.Struct(">IB3xQQQ")
@@ -32,7 +33,7 @@ _KINDS = frozenset(int(kind) for kind in Kind)
 STREAMS = frozenset({Kind.STDIN, Kind.STDOUT, Kind.STDERR, Kind.PTY})
 
 
-class Frame(NamedTuple):
+class Frame(Struct, frozen=True):
     index: int
     """0, 1, 2 …: never changes, so that the id of an event can be made from it."""
     kind: Kind
@@ -44,7 +45,7 @@ class Frame(NamedTuple):
     next_position: int
 
 
-class Header(NamedTuple):
+class Header(Struct, frozen=True):
     length: int
     kind: int
     index: int

@@ -19,6 +19,7 @@ from infra.keeper.protocol import LocalTarget, Scope, Start
 
 MAX_MESSAGE = 4 * 1024 * 1024
 CONNECT_ATTEMPTS = 200
+ANSWER_S = 1.0
 
 
 class _ExitPart(Struct, frozen=True):
@@ -111,11 +112,16 @@ async def _connect(sock: socket.socket, path: Path) -> None:
 async def _readable(sock: socket.socket) -> None:
     loop = asyncio.get_running_loop()
     ready: asyncio.Future[None] = loop.create_future()
-    loop.add_reader(sock, lambda: ready.done() or ready.set_result(None))
+    loop.add_reader(sock, _wake, ready)
     try:
         await ready
     finally:
         loop.remove_reader(sock)
+
+
+def _wake(ready: asyncio.Future[None]) -> None:
+    if not ready.done():
+        ready.set_result(None)
 
 
 class LocalLaunch:
@@ -144,6 +150,11 @@ class LocalLaunch:
             while True:
                 self._answer(await self._connection.receive())
         self._give_up()
+
+    async def signals_answered(self) -> None:
+        """Until the signals sent so far are answered, or a second has passed. `answer_signals` must run."""
+        if self._answers:
+            await asyncio.wait(list(self._answers), timeout=ANSWER_S)
 
     async def signal(self, signum: int, scope: Scope) -> int:
         """How many processes got it. Raises `SandboxGone`."""

@@ -28,6 +28,8 @@ class Exit(Struct, frozen=True, kw_only=True):
     duration_s: float = 0
     rusage: Rusage | None = None
     totals: Totals
+    notes: tuple[str, ...] = ()
+    """Why signals were sent to it, in order."""
 
 
 class Lost(Struct, frozen=True, kw_only=True):

@@ -34,11 +34,11 @@ class Request(Struct, frozen=True, kw_only=True, tag_field="op"):
     id: int
 
 
-class Hello(Request, tag="hello"):
+class Hello(Request, frozen=True, kw_only=True, tag="hello"):
     pass
 
 
-class Start(Request, tag="start"):
+class Start(Request, frozen=True, kw_only=True, tag="start"):
     exec: str
     target: LocalTarget
     argv: Annotated[tuple[str, ...], Meta(min_length=1)]
@@ -46,9 +46,11 @@ class Start(Request, tag="start"):
     cwd: str
     pty: PtySize | None = None
     stdin: bool = False
+    context: bytes = b""
+    """The client's own, kept with the record and given back; the keeper never looks into it."""
 
 
-class Write(Request, tag="write"):
+class Write(Request, frozen=True, kw_only=True, tag="write"):
     exec: str
     data: bytes = b""
     offset: Position | None = None
@@ -56,41 +58,43 @@ class Write(Request, tag="write"):
     eof: bool = False
 
 
-class Signal(Request, tag="signal"):
+class Signal(Request, frozen=True, kw_only=True, tag="signal"):
     exec: str
     signum: Signum
     scope: Scope = "tree"
+    note: str | None = None
+    """Why, for the record: it comes with the exit."""
 
 
-class Resize(Request, tag="resize"):
+class Resize(Request, frozen=True, kw_only=True, tag="resize"):
     exec: str
     rows: Extent
     cols: Extent
 
 
-class List(Request, tag="list"):
+class List(Request, frozen=True, kw_only=True, tag="list"):
     pass
 
 
-class Info(Request, tag="info"):
+class Info(Request, frozen=True, kw_only=True, tag="info"):
     exec: str
 
 
-class Wait(Request, tag="wait"):
-    exec: str
-    position: Position
-
-
-class Confirm(Request, tag="confirm"):
+class Wait(Request, frozen=True, kw_only=True, tag="wait"):
     exec: str
     position: Position
 
 
-class Forget(Request, tag="forget"):
+class Confirm(Request, frozen=True, kw_only=True, tag="confirm"):
+    exec: str
+    position: Position
+
+
+class Forget(Request, frozen=True, kw_only=True, tag="forget"):
     exec: str
 
 
-class Shutdown(Request, tag="shutdown"):
+class Shutdown(Request, frozen=True, kw_only=True, tag="shutdown"):
     force: bool = False
 
 
@@ -108,6 +112,7 @@ class Greeting(Struct, frozen=True, kw_only=True):
 class Started(Struct, frozen=True, kw_only=True):
     already: bool
     """The exec was there before: nothing was started."""
+    begun_ns: int
 
 
 class Written(Struct, frozen=True, kw_only=True):
@@ -134,6 +139,9 @@ class ExecInfo(Struct, frozen=True, kw_only=True):
     first: int
     """The first position that is still there."""
     size: int
+    context: bytes
+    begun_ns: int
+    notes: tuple[str, ...]
 
 
 class Done(Struct, frozen=True, kw_only=True):

@@ -3,10 +3,30 @@
 import asyncio
 from pathlib import Path
 
+import msgspec
+from msgspec import Struct
+
 from infra.keeper.frame import Kind
 from infra.keeper.outcome import Lost, Totals, encode
 from infra.keeper.protocol import ExecInfo, Grown, State
 from infra.keeper.spool import SpoolWriter
+
+META = "meta.json"
+
+
+class Meta(Struct, frozen=True, kw_only=True):
+    """What is written beside the spool before a command is started."""
+
+    context: bytes = b""
+    begun_ns: int = 0
+
+
+def _read_meta(directory: Path) -> Meta:
+    """Empty where a crash came before it was whole: the command was not started then, yet its id is taken."""
+    try:
+        return msgspec.json.decode((directory / META).read_bytes(), type=Meta)
+    except (FileNotFoundError, msgspec.DecodeError):
+        return Meta()
 
 
 class Record:
@@ -14,6 +34,8 @@ class Record:
         """Opens a record, or continues it. Raises OSError where the disk refuses."""
         self.directory = directory
         self.exec_id = directory.name
+        self.meta = _read_meta(directory)
+        self.notes: list[str] = []
         self._spool = SpoolWriter(directory)
         self.began = False
         self.confirmed = self._spool.first
@@ -71,7 +93,15 @@ class Record:
         return Grown(size=self.size, final=self.final)
 
     def info(self) -> ExecInfo:
-        return ExecInfo(exec=self.exec_id, state=self._state(), first=self._spool.first, size=self.size)
+        return ExecInfo(
+            exec=self.exec_id,
+            state=self._state(),
+            first=self._spool.first,
+            size=self.size,
+            context=self.meta.context,
+            begun_ns=self.meta.begun_ns,
+            notes=tuple(self.notes),
+        )
 
     def close(self) -> None:
         self._spool.close()

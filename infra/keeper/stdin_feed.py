@@ -11,7 +11,7 @@ VEOF = b"\x04"
 
 
 class StdinFeed:
-    """Owns the descriptor unless it is a terminal's. A command that closed its end just gets nothing more."""
+    """Owns the descriptor. A command that closed its end just gets nothing more."""
 
     def __init__(self, fd: int | None, *, terminal: bool) -> None:
         self._fd = fd
@@ -60,7 +60,7 @@ class StdinFeed:
         """Drops what is queued. Later writes are taken and go nowhere."""
         self._queue.clear()
         self._unwatch()
-        if self._fd is not None and not self._terminal:
+        if self._fd is not None:
             os.close(self._fd)
         self._fd = None
 

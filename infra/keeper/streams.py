@@ -68,10 +68,21 @@ class Streams:
         self._write(self._framer.flush(self._loop.time()))
         await self.written()
 
-    def close(self) -> None:
-        """Closes what is still open. Nothing more is read."""
+    def descriptor(self, kind: Kind) -> int | None:
+        return self._open.get(kind)
+
+    @property
+    def stalled(self) -> bool:
+        """The disk does not take what was read."""
+        return bool(self._unwritten)
+
+    def stop_reading(self) -> None:
+        """Closes what is still open."""
         for kind in list(self._open):
             self._end(kind)
+
+    def close(self) -> None:
+        self.stop_reading()
         for handle in (self._timer, self._retry):
             if handle is not None:
                 handle.cancel()
@@ -134,13 +145,14 @@ class Streams:
 
     def _write(self, cuts: list[Cut]) -> None:
         self._unwritten.extend(cuts)
-        self._retry = None
+        if self._retry is not None:
+            self._retry.cancel()
         while self._unwritten:
             try:
                 self._record.append(*self._unwritten[0])
             except OSError:
                 # A full disk stops the command's output, and loses none of it.
-                self._retry = self._retry or self._loop.call_later(DISK_RETRY_S, self._write, [])
+                self._retry = self._loop.call_later(DISK_RETRY_S, self._write, [])
                 self._written.clear()
                 break
             self._unwritten.popleft()

@@ -1,6 +1,5 @@
 """The main job, shown: a sandbox, live output, a crash survived, the replay, the proof."""
 
-import asyncio
 import os
 import signal
 import sys
@@ -60,7 +59,9 @@ async def _story(settings: Settings) -> int:
         for command in ("id -un; hostname; ls /home | wc -l", "echo to stdout; echo to stderr >&2; exit 3"):
             await _show(sandbox, command)
         title("3. What is sealed stays sealed")
-        await _show(sandbox, "cat /etc/shadow; touch /usr/mine; kill -9 1; echo pid 1 is still $(ps -o comm= 1 || echo there)")
+        await _show(
+            sandbox, "cat /etc/shadow; touch /usr/mine; kill -9 1; echo pid 1 is still $(ps -o comm= 1 || echo there)"
+        )
         exec_id = await _half(cloche, sandbox)
     note("SIGKILL to every service and to NATS, in the middle of the command")
     await _crash(settings)
@@ -134,7 +135,10 @@ def _close(whole: bytes, summary: Summary) -> int:
     title("6. The proof")
     complete = whole == EXPECTED and not summary.findings and not summary.open
     note(f"{summary.events} events, {summary.commands} commands, each ended exactly once, {summary.bytes} bytes")
-    note(f"the interrupted command: {len(whole)} of {len(EXPECTED)} bytes, {'identical' if whole == EXPECTED else 'WRONG'}")
+    note(
+        f"the interrupted command: {len(whole)} of {len(EXPECTED)} bytes,"
+        f" {'identical' if whole == EXPECTED else 'WRONG'}"
+    )
     console.print(Text("  verify: complete" if complete else f"  verify: {summary.findings}", style="bold green"))
     title("You have just seen")
     for line in (
@@ -151,5 +155,5 @@ def _close(whole: bytes, summary: Summary) -> int:
 async def _end_keeper(settings: Settings) -> None:
     from infra.keeper.launcher import end_keeper
 
-    await end_keeper(settings.data)
+    await end_keeper(settings.data, force=True)
     sys.stdout.flush()

@@ -58,7 +58,9 @@ def _only_one(data: Path) -> Iterator[None]:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
     except BlockingIOError:
-        raise Unavailable(f"another `cloche up` is running on {data}: see `cloche doctor`, end it with `cloche down`") from None
+        raise Unavailable(
+            f"another `cloche up` is running on {data}: see `cloche doctor`, end it with `cloche down`"
+        ) from None
     finally:
         os.close(descriptor)
 

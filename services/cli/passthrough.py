@@ -140,10 +140,10 @@ async def _signals(execution: Execution, *, terminal: bool) -> AsyncIterator[Non
             size = terminal_size()
             tasks.create_task(execution.resize(size.rows, size.cols))
 
-        handlers: dict[int, Callable[[], None]] = {
-            signal.SIGINT: interrupt,
-            signal.SIGTERM: lambda: tasks.create_task(execution.cancel(reason="the client was terminated")) and None,
-        }
+        def terminated() -> None:
+            tasks.create_task(execution.cancel(reason="the client was terminated"))
+
+        handlers: dict[int, Callable[[], None]] = {signal.SIGINT: interrupt, signal.SIGTERM: terminated}
         if terminal:
             handlers[signal.SIGWINCH] = resized
         for number, handler in handlers.items():

@@ -2,20 +2,21 @@
 
 import asyncio
 import logging
-import signal
 from collections.abc import Coroutine, Mapping
 from pathlib import Path
 from typing import Any
 
+from contracts import codec
 from contracts.errors import ClocheError, Invalid, Unavailable
 from infra import clock
 from infra.bus.connection import Bus
 from infra.journal import Journal
+from infra.keeper import protocol
 from infra.keeper.client import KeeperClient
 from infra.keeper.launcher import ensure_keeper
 from infra.sandbox.base import Target
 from services.executor import ending
-from services.executor.outlet import Outlet, context_from, published
+from services.executor.outlet import Outlet, published
 from services.executor.record import TIMED_OUT, Context, note
 
 logger = logging.getLogger(__name__)
@@ -36,7 +37,7 @@ class Attachments:
         self._journal = journal
         self._client: KeeperClient | None = None
         self._tasks: asyncio.TaskGroup | None = None
-        self._attached: dict[str, Context] = {}
+        self._attached: set[str] = set()
         self.ready = asyncio.Event()
 
     def keeper(self) -> KeeperClient:
@@ -51,14 +52,12 @@ class Attachments:
     async def hold(self) -> None:
         while True:
             try:
-                await ensure_keeper(self._data)
-                async with await KeeperClient.connect(self._data) as client:
+                async with await ensure_keeper(self._data) as client:
                     await self._serve(client)
             except* Unavailable as gone:
                 logger.warning("keeper: %s", gone.exceptions[0])
             finally:
                 self._client = None
-                self.ready.clear()
                 self._attached.clear()
             await asyncio.sleep(RETRY_S)
 
@@ -66,37 +65,68 @@ class Attachments:
         async with asyncio.TaskGroup() as tasks:
             self._tasks = tasks
             for record in await client.list():
-                self._attach(client, context_from(record.context), record.begun_ns, ending=bool(record.notes))
+                self._find_again(client, record)
             self._client = client
             self.ready.set()
             await client.closed()
             raise Unavailable("the keeper has gone")
 
+    def _find_again(self, client: KeeperClient, record: protocol.ExecInfo) -> None:
+        try:
+            context: Context = codec.decode(record.context, Context)
+        except Invalid as error:
+            logger.warning("record %s is not ours: %s", record.exec, error.message)
+            return
+        self._attach(client, context, record.begun_ns)
+        if record.notes:
+            # Somebody was ending it when the executor went away: the grace is over.
+            self._spawn(context.key, ending.kill(client, context.key))
+
     async def start(self, context: Context, target: Target, environment: Mapping[str, str]) -> None:
         """Has the keeper start it, at most once, and attaches to its record."""
         client = self.keeper()
         begun = await client.start(
-            exec=context.key,
-            target=target,
-            argv=context.argv,
+            context.key,
+            protocol.LocalTarget(socket=target.socket, instance=target.instance),
+            context.argv,
             env=environment,
             cwd=context.cwd,
-            pty=context.pty,
+            pty=protocol.PtySize(rows=context.pty.rows, cols=context.pty.cols) if context.pty else None,
             stdin=context.stdin,
-            context=context,
+            context=codec.encode(context),
         )
         if not self.has(context.key):
             self._attach(client, context, begun.begun_ns)
 
-    def end(self, key: str, *, note: str, first: int, grace_s: float) -> None:
+    def end(self, key: str, *, reason: str, first: int, grace_s: float) -> None:
         """Starts to end a command; its record tells when it has."""
-        self._spawn(key, ending.end(self.keeper(), key, note=note, first=first, grace_s=grace_s))
+        self._spawn(key, ending.end(self.keeper(), key, note=reason, first=first, grace_s=grace_s))
 
-    def _attach(self, client: KeeperClient, context: Context, begun_ns: int, *, ending: bool = False) -> None:
-        self._attached[context.key] = context
+    def _attach(self, client: KeeperClient, context: Context, begun_ns: int) -> None:
+        self._attached.add(context.key)
         assert self._tasks is not None
-        self._tasks.create_task(self._publish(client, context, begun_ns))
-        if ending:
-            self.end_now(client, context.key)
-        elif context.timeout_ms is not None:
-            self._limit(client, context, begun_ns)
+        publishing = self._tasks.create_task(self._publish(client, context, begun_ns))
+        if context.timeout_ms is None:
+            return
+        left_s = context.timeout_ms / 1000 - (clock.now().timestamp() - begun_ns / 1e9)
+        reason = note(TIMED_OUT, f"its time limit of {context.timeout_ms} ms is over")
+        limit = self._spawn(context.key, ending.at_time_limit(client, context.key, left_s, reason))
+        publishing.add_done_callback(lambda _: limit.cancel())
+
+    async def _publish(self, client: KeeperClient, context: Context, begun_ns: int) -> None:
+        known = await published(self._bus, context.sandbox, context.exec)
+        await Outlet(self._bus, self._journal, client, context, begun_ns).run(known)
+        self._attached.discard(context.key)
+
+    def _spawn(self, key: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        assert self._tasks is not None
+        return self._tasks.create_task(_unless_over(key, work))
+
+
+async def _unless_over(key: str, work: Coroutine[Any, Any, None]) -> None:
+    try:
+        await work
+    except Unavailable:
+        raise
+    except ClocheError as error:
+        logger.info("%s ended before it could be ended: %s", key, error.message)

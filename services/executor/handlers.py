@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from contracts import codec, subjects
-from contracts.commands.command import InputCommand, ResizeCommand, RunCommand, SignalCommand
+from contracts.commands.command import InputCommand, ResizeCommand, RunCommand, Scope, SignalCommand
 from contracts.errors import ClocheError, Conflict, Invalid, Unavailable
 from contracts.events.command import CommandRejected
 from contracts.payload import unpack
@@ -16,7 +16,10 @@ from infra.sandbox.base import Provider
 from services.executor.attachments import Attachments
 from services.executor.decide import may_run
 from services.executor.outlet import published
-from services.executor.record import CANCELLED, Context, context_of, note
+from services.executor.record import CANCELLED, Context, context_of, key_of, note
+
+LATER = frozenset({"gap", "busy", "full"})
+"""Reasons for which input may be taken when it comes again."""
 
 
 class Executor:
@@ -52,7 +55,7 @@ class Executor:
                 raise Invalid(f"the executor does not take {head.type}")
 
     async def _run(self, sandbox: str, exec_id: str, order: RunCommand) -> None:
-        if self._attachments.has(f"{sandbox}.{exec_id}"):
+        if self._attachments.has(key_of(sandbox, exec_id)):
             return
         known = await published(self._bus, sandbox, exec_id)
         if known.started:
@@ -97,23 +100,24 @@ class Executor:
     async def _input(self, sandbox: str, command: str, order: InputCommand) -> None:
         key = await self._key(sandbox, order.exec)
         written = await self._attachments.keeper().write(
-            key, unpack(order.data, order.encoding), offset=order.offset, id=command, eof=order.eof
+            key, unpack(order.data, order.encoding), offset=order.offset, write_id=command, eof=order.eof
         )
         if not written.accepted:
-            raise Conflict(f"input for {order.exec!r} at {order.offset}: {written.reason}, it has {written.offset}")
+            refused = f"input for {order.exec!r} at {order.offset}: {written.reason}, it has {written.offset}"
+            raise Conflict(refused) if written.reason in LATER else Invalid(refused)
 
     async def _signal(self, sandbox: str, order: SignalCommand) -> None:
         key = await self._key(sandbox, order.exec)
         if order.cancel:
             self._attachments.end(
-                key, note=note(CANCELLED, order.reason), first=order.signal, grace_s=order.grace_ms / 1000
+                key, reason=note(CANCELLED, order.reason), first=order.signal, grace_s=order.grace_ms / 1000
             )
         else:
-            await self._attachments.keeper().signal(key, order.signal, scope=order.scope)
+            await self._attachments.keeper().signal(key, order.signal, "main" if order.scope == Scope.MAIN else "tree")
 
     async def _key(self, sandbox: str, exec_id: str) -> str:
         """Raises `Conflict` while the command may still be on its way, `Invalid` once it has ended."""
-        key = f"{sandbox}.{exec_id}"
+        key = key_of(sandbox, exec_id)
         if self._attachments.has(key):
             return key
         known = await published(self._bus, sandbox, exec_id)

@@ -5,7 +5,6 @@ import collections
 from typing import NamedTuple
 
 from contracts import codec, subjects
-from contracts.errors import Invalid
 from contracts.events.command import CommandOutput
 from contracts.message import Fact
 from contracts.proof import TERMINAL
@@ -15,7 +14,8 @@ from infra.bus.out_stream import OutStream
 from infra.bus.publisher import Ack
 from infra.journal import Journal
 from infra.keeper.client import KeeperClient
-from infra.keeper.spool import Frame, Kind, SpoolReader
+from infra.keeper.frame import Frame, Kind
+from infra.keeper.spool import SpoolReader
 from services.executor.record import Context, fact_of, started, time_of
 
 CONFIRM_BYTES = 8 * 1024 * 1024
@@ -27,8 +27,8 @@ class Published(NamedTuple):
     """How much of a record the log has."""
 
     started: bool
-    index: int
-    """Of the last frame; -1 for none."""
+    frame: int
+    """Index of the last frame; -1 for none."""
     ended: bool
 
 
@@ -36,14 +36,14 @@ async def published(bus: Bus, sandbox: str, exec_id: str) -> Published:
     """What the log says of this exec. Frames are published in order, so its last event tells all."""
     last = await reader.last(bus, subjects.events_of(sandbox, family="command", scope=exec_id)[0])
     if last is None:
-        return Published(started=False, index=-1, ended=False)
+        return Published(started=False, frame=-1, ended=False)
     head = codec.decode_head(last.data)
     fact = codec.decode_fact(head)
     trailing = isinstance(fact, CommandOutput) and fact.after_exit
     mark = head.id.rpartition(".")[2]
     return Published(
         started=True,
-        index=int(mark) if mark.isdigit() else -1,
+        frame=int(mark) if mark.isdigit() else -1,
         ended=trailing or head.type.partition(".")[2] in TERMINAL,
     )
 
@@ -71,7 +71,7 @@ class Outlet:
                     if not is_started and frame.kind != Kind.FAILED:
                         await self._send(out, started(self._context), START, self._begun_ns)
                     is_started = True
-                    if frame.index > known.index:
+                    if frame.index > known.frame:
                         await self._publish(out, frame, ended=ended)
                     ended = ended or frame.kind in ENDS
                     position = frame.next_position
@@ -99,7 +99,7 @@ class Outlet:
         written = self._journal.write(
             context.sandbox,
             fact,
-            id=f"{context.key}.{mark}",
+            id=f"{context.sandbox}.{context.exec}.{mark}",
             command=context.exec,
             time=time_of(time_ns),
         )
@@ -113,11 +113,3 @@ class Outlet:
         if position - self._confirmed > CONFIRM_BYTES:
             self._confirmed = position
             await self._keeper.confirm(self._context.key, position)
-
-
-def context_from(raw: bytes) -> Context:
-    """Raises `Invalid` for a record that is not ours."""
-    context: Context = codec.decode(raw, Context)
-    if not context.sandbox or not context.exec:
-        raise Invalid("a record without a name")
-    return context

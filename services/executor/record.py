@@ -1,22 +1,34 @@
 """A keeper's frames as facts. Pure: the same frame is always the same fact."""
 
 import datetime
+import hashlib
 from typing import NamedTuple
 
 import msgspec
 from msgspec import Struct
 
-from contracts.commands.command import PtySize, RunCommand
+from contracts.commands.command import Asker, PtySize, RunCommand
 from contracts.errors import SandboxExecFailed
 from contracts.events import command as facts
 from contracts.message import Fact
 from contracts.payload import pack
-from infra.keeper.spool import Frame, Kind
+from infra.keeper import outcome
+from infra.keeper.frame import Frame, Kind
 
+LOST_BECAUSE = {
+    "keeper_died": "the keeper that held it died",
+    "keeper_stopped": "the keeper that held it was stopped",
+    "sandbox_gone": "its sandbox went away while it ran",
+}
 TIMED_OUT = "timed_out"
 CANCELLED = "cancelled"
 
 _OUTPUT = {Kind.STDOUT: facts.Stream.STDOUT, Kind.STDERR: facts.Stream.STDERR, Kind.PTY: facts.Stream.PTY}
+
+
+def key_of(sandbox: str, exec_id: str) -> str:
+    """Names a record at the keeper. An exec id is the client's choice, so it is unique in its sandbox only."""
+    return hashlib.sha256(f"{sandbox}.{exec_id}".encode()).hexdigest()[:40]
 
 
 class Context(Struct, frozen=True, kw_only=True):
@@ -34,29 +46,7 @@ class Context(Struct, frozen=True, kw_only=True):
 
     @property
     def key(self) -> str:
-        """Names the record at the keeper. An exec id is the client's choice, so it is unique in its sandbox only."""
-        return f"{self.sandbox}.{self.exec}"
-
-
-class _Exit(Struct, frozen=True, kw_only=True):
-    code: int | None = None
-    signal: int | None = None
-    core: bool = False
-    duration_ms: float = 0
-    usage: facts.Usage = facts.Usage()
-    totals: facts.Totals = facts.Totals()
-    notes: tuple[str, ...] = ()
-
-
-class _Lost(Struct, frozen=True, kw_only=True):
-    cause: str
-    detail: str = ""
-    totals: facts.Totals = facts.Totals()
-
-
-class _Failed(Struct, frozen=True, kw_only=True):
-    code: str
-    message: str
+        return key_of(self.sandbox, self.exec)
 
 
 def context_of(sandbox: str, exec_id: str, order: RunCommand, workspace: str) -> Context:
@@ -79,10 +69,10 @@ def started(context: Context) -> facts.CommandStarted:
         argv=context.argv,
         cwd=context.cwd,
         environment=context.environment,
-        pty=context.pty and facts.TerminalSize(rows=context.pty.rows, cols=context.pty.cols),
+        pty=facts.TerminalSize(rows=context.pty.rows, cols=context.pty.cols) if context.pty else None,
         stdin=context.stdin,
         timeout_ms=context.timeout_ms,
-        asker=facts.Asker(context.asker),
+        asker=Asker(context.asker),
     )
 
 
@@ -107,12 +97,13 @@ def fact_of(frame: Frame, context: Context, *, ended: bool) -> Fact | None:
                 eof=frame.kind == Kind.STDIN_EOF,
             )
         case Kind.EXIT:
-            return _ended(msgspec.json.decode(frame.payload, type=_Exit), context)
+            return _ended(msgspec.json.decode(frame.payload, type=outcome.Exit), context)
         case Kind.LOST:
-            lost = msgspec.json.decode(frame.payload, type=_Lost)
-            return facts.CommandLost(exec=context.exec, cause=lost.cause, detail=lost.detail, totals=lost.totals)
+            lost = msgspec.json.decode(frame.payload, type=outcome.Lost)
+            detail = LOST_BECAUSE.get(lost.cause, lost.cause)
+            return facts.CommandLost(exec=context.exec, cause=lost.cause, detail=detail, totals=_totals(lost.totals))
         case Kind.FAILED:
-            failed = msgspec.json.decode(frame.payload, type=_Failed)
+            failed = msgspec.json.decode(frame.payload, type=outcome.Failed)
             failure = SandboxExecFailed(failed.message, reason=failed.code).failure()
             return facts.CommandRejected(exec=context.exec, failure=failure, cause=failed.code.lower())
         case Kind.RESIZE:
@@ -150,33 +141,39 @@ def _first_note(notes: tuple[str, ...]) -> _Note | None:
     return _Note(*notes[0].split(":", 1)) if notes and ":" in notes[0] else None
 
 
-def _ended(end: _Exit, context: Context) -> Fact:
+def _totals(totals: outcome.Totals) -> facts.Totals:
+    return facts.Totals(stdin=totals.stdin, stdout=totals.stdout, stderr=totals.stderr, pty=totals.pty)
+
+
+def _usage(usage: outcome.Rusage | None) -> facts.Usage:
+    return (
+        facts.Usage(user_s=usage.user_s, system_s=usage.sys_s, max_rss_kb=usage.max_rss_kb) if usage else facts.Usage()
+    )
+
+
+def _ended(end: outcome.Exit, context: Context) -> Fact:
     status = facts.Exit(code=end.code, signal=end.signal, core=end.core)
-    why = _first_note(end.notes)
+    duration_ms = round(end.duration_s * 1000, 3)
+    totals, usage, why = _totals(end.totals), _usage(end.rusage), _first_note(end.notes)
     if why is not None and why.kind == TIMED_OUT:
         return facts.CommandTimedOut(
             exec=context.exec,
             limit_ms=context.timeout_ms or 0,
             exit=status,
-            duration_ms=end.duration_ms,
-            totals=end.totals,
-            usage=end.usage,
+            duration_ms=duration_ms,
+            totals=totals,
+            usage=usage,
             cause=why.reason,
         )
     if why is not None and why.kind == CANCELLED:
         return facts.CommandCancelled(
-            exec=context.exec,
-            exit=status,
-            duration_ms=end.duration_ms,
-            totals=end.totals,
-            usage=end.usage,
-            cause=why.reason,
+            exec=context.exec, exit=status, duration_ms=duration_ms, totals=totals, usage=usage, cause=why.reason
         )
     return facts.CommandCompleted(
         exec=context.exec,
         exit=status,
-        duration_ms=end.duration_ms,
-        totals=end.totals,
-        usage=end.usage,
+        duration_ms=duration_ms,
+        totals=totals,
+        usage=usage,
         cause="exited" if end.signal is None else f"signal {end.signal}",
     )

@@ -84,9 +84,7 @@ class Historian:
         if first is None or last is None:
             raise Invalid(f"sandbox {query.sandbox!r} has no command {exec_id!r}")
         chunks, start = await self._tail(scope, first.seq, last.seq, query.max_bytes)
-        return Terminal(
-            exec=exec_id, chunks=tuple(chunks), truncated=start > first.seq, next_sequence=last.seq + 1
-        )
+        return Terminal(exec=exec_id, chunks=tuple(chunks), truncated=start > first.seq, next_sequence=last.seq + 1)
 
     async def _tail(self, scope: str, first: int, last: int, budget: int) -> tuple[list[TerminalChunk], int]:
         """The newest chunks within the budget: looks back in growing steps, so old output costs nothing."""

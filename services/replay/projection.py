@@ -17,7 +17,9 @@ def filters() -> list[str]:
         if family not in BULK:
             wanted += subjects.events_of(family=family)
             continue
-        wanted += [subjects.events_of(family=family, kind=kind, scope="*")[0] for kind in kinds if kind not in BULK[family]]
+        wanted += [
+            subjects.events_of(family=family, kind=kind, scope="*")[0] for kind in kinds if kind not in BULK[family]
+        ]
     return wanted
 
 

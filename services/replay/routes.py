@@ -1,7 +1,7 @@
 """Replay's answers, by FastStream: human rates."""
 
-from infra.bus.broker import BusBroker, answer
 from contracts import subjects
+from infra.bus.broker import BusBroker, answer
 from services.replay.handlers import Historian
 
 QUEUE = "replay"

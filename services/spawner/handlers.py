@@ -58,9 +58,7 @@ class Spawner:
     async def _obey(self, asked: Asked) -> None:
         for _ in range(CONFLICTS_TOLERATED):
             state = await self._journal.lifecycle(asked.sandbox)
-            decision = decide(
-                state, asked.order, sandbox=asked.sandbox, command=asked.command, node=self._journal.node
-            )
+            decision = decide(state, asked.order, sandbox=asked.sandbox, command=asked.command, node=self._journal.node)
             if decision.refusal is not None:
                 raise decision.refusal
             try:

@@ -4,7 +4,14 @@ import asyncio
 import logging
 from collections.abc import Mapping
 
-from contracts.errors import ClocheError, Conflict, Failure, SandboxNotFound, SandboxResourceLimitExceeded, SandboxTimeout
+from contracts.errors import (
+    ClocheError,
+    Conflict,
+    Failure,
+    SandboxNotFound,
+    SandboxResourceLimitExceeded,
+    SandboxTimeout,
+)
 from contracts.events.sandbox import SandboxStopped
 from contracts.spec import Isolation
 from contracts.state import SandboxState, Status

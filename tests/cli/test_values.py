@@ -5,7 +5,8 @@ from services.cli.values import duration_ms, environment, signal_number, specifi
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"), [("500ms", 500), ("30s", 30_000), ("30", 30_000), ("1.5s", 1500), ("5m", 300_000), ("1h", 3_600_000)]
+    ("text", "expected"),
+    [("500ms", 500), ("30s", 30_000), ("30", 30_000), ("1.5s", 1500), ("5m", 300_000), ("1h", 3_600_000)],
 )
 def test_durations_are_read_as_people_write_them(text: str, expected: int) -> None:
     assert duration_ms(text) == expected

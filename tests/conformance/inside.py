@@ -5,9 +5,10 @@ import json
 import os
 import socket
 import struct
+import subprocess
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -169,6 +170,16 @@ async def a_sandbox(
             yield inside
         finally:
             inside.close()
+
+
+@contextmanager
+def a_stranger() -> Iterator[subprocess.Popen[bytes]]:
+    """A process of the host that no sandbox has anything to do with."""
+    with subprocess.Popen(["sleep", "1000"]) as stranger:
+        try:
+            yield stranger
+        finally:
+            stranger.kill()
 
 
 async def until(condition: Callable[[], bool], what: str) -> None:

@@ -6,6 +6,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -36,9 +38,12 @@ def interpreter_for_everyone() -> str:
 
 def run_suites_as_ordinary_user(marked: str, base: Path) -> subprocess.CompletedProcess[str]:
     run = [interpreter_for_everyone(), "-B", "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-    run += ["-o", "asyncio_default_fixture_loop_scope=function", "-m", marked, f"--basetemp={base}/tmp", *SUITES]
+    return run_as_ordinary_user([*run, "-m", marked, f"--basetemp={base}/tmp", *SUITES])
+
+
+def run_as_ordinary_user(command: list[str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        run,
+        command,
         cwd=ROOT,
         user=ORDINARY,
         group=ORDINARY,
@@ -50,14 +55,20 @@ def run_suites_as_ordinary_user(marked: str, base: Path) -> subprocess.Completed
     )
 
 
-async def check(marked: str) -> None:
+@contextmanager
+def directory_of_ordinary_user() -> Iterator[Path]:
     # Not below pytest's own temporary directory, which only its owner may enter.
     base = Path(tempfile.mkdtemp(prefix="cloche-ordinary-"))
     os.chown(base, ORDINARY, ORDINARY)
     try:
-        run = await asyncio.to_thread(run_suites_as_ordinary_user, marked, base)
+        yield base
     finally:
-        await asyncio.to_thread(shutil.rmtree, base)
+        shutil.rmtree(base)
+
+
+async def check(marked: str) -> None:
+    with directory_of_ordinary_user() as base:
+        run = await asyncio.to_thread(run_suites_as_ordinary_user, marked, base)
     assert run.returncode == 0, run.stdout + run.stderr
     assert " passed" in run.stdout
 
@@ -69,3 +80,32 @@ async def test_all_behaviours_hold_for_an_ordinary_user() -> None:
 @pytest.mark.alone
 async def test_all_limits_hold_for_an_ordinary_user() -> None:
     await check("alone")
+
+
+START = """
+import asyncio, sys
+from pathlib import Path
+from contracts.errors import SandboxStartFailed
+from infra.sandbox.providers import load_provider
+from tests.conformance.inside import request
+
+async def main():
+    async with load_provider("local", Path(sys.argv[1])) as provider:
+        await provider.create(request("sb-1"))
+        try:
+            await provider.start("sb-1")
+        except SandboxStartFailed as error:
+            print(error, (await provider.inspect("sb-1")).state)
+
+asyncio.run(main())
+"""
+
+
+async def test_where_user_namespaces_are_forbidden_the_error_says_what_to_do() -> None:
+    forbid = 'echo 0 > /proc/sys/user/max_user_namespaces && exec "$@"'
+    enter = ["unshare", "--user", "--map-user=1000", "--map-group=1000", "--keep-caps", "sh", "-c", forbid, "sh"]
+    with directory_of_ordinary_user() as base:
+        start = [*enter, interpreter_for_everyone(), "-B", "-c", START, str(base)]
+        run = await asyncio.to_thread(run_as_ordinary_user, start)
+    assert "sysctl user.max_user_namespaces" in run.stdout, run.stderr
+    assert run.stdout.endswith("stopped\n")

@@ -15,7 +15,7 @@ from infra.sandbox.base import Provider, ProviderEvent, SandboxState
 from infra.sandbox.local.processes import identify
 from infra.sandbox.local.record import Record, load_record, store_record
 from infra.sandbox.providers import load_provider
-from tests.conformance.inside import Inside, a_provider, a_sandbox, request, until
+from tests.conformance.inside import Inside, a_provider, a_sandbox, a_stranger, request, until
 
 CREATOR = """
 import asyncio, os, signal, sys
@@ -95,9 +95,7 @@ async def test_a_recycled_pid_is_not_taken_for_ours_and_not_harmed(tmp_path: Pat
         await provider.start("sb-1")
         ours = record_of(tmp_path)
         await provider.stop("sb-1")
-        with subprocess.Popen(["sleep", "1000"]) as stranger:
-            stolen = identify(stranger.pid)
-            assert stolen is not None
+        with a_stranger() as stranger:
             assert ours.identity is not None
             recycled = msgspec.structs.replace(ours.identity, pid=stranger.pid)
             change_record(tmp_path, instance=ours.instance, identity=recycled)
@@ -106,7 +104,6 @@ async def test_a_recycled_pid_is_not_taken_for_ours_and_not_harmed(tmp_path: Pat
             assert inspection.state is SandboxState.STOPPED
             await provider.stop("sb-1", grace_s=0)
             assert stranger.poll() is None
-            stranger.kill()
 
 
 async def test_an_identity_from_before_a_reboot_means_stopped(tmp_path: Path) -> None:
@@ -115,12 +112,16 @@ async def test_an_identity_from_before_a_reboot_means_stopped(tmp_path: Path) ->
         await provider.start("sb-1")
         ours = record_of(tmp_path)
         await provider.stop("sb-1")
-        me = identify(os.getpid())
-        assert me is not None
-        change_record(tmp_path, instance=ours.instance, identity=msgspec.structs.replace(me, boot_id="another"))
-        inspection = await provider.inspect("sb-1")
-        assert inspection is not None
-        assert inspection.state is SandboxState.STOPPED
+        with a_stranger() as stranger:
+            now = identify(stranger.pid)
+            assert now is not None
+            before = msgspec.structs.replace(now, boot_id="another")
+            change_record(tmp_path, instance=ours.instance, identity=before)
+            inspection = await provider.inspect("sb-1")
+            assert inspection is not None
+            assert inspection.state is SandboxState.STOPPED
+            await provider.stop("sb-1", grace_s=0)
+            assert stranger.poll() is None
 
 
 async def test_a_start_whose_service_died_before_noting_the_pid_is_taken_over(tmp_path: Path) -> None:

@@ -52,6 +52,14 @@ async def test_a_memory_hog_dies_alone(tmp_path: Path) -> None:
             assert ((await inside.provider.stats("sb-1")).oom_kills or 0) >= 1
 
 
+async def test_filling_all_files_in_memory_leaves_room_to_work(tmp_path: Path) -> None:
+    async with a_sandbox(tmp_path, small(memory_mb=512)) as inside:
+        for where in ("/tmp", "/dev/shm"):
+            result = await inside.sh(f"dd if=/dev/zero of={where}/fill bs=1M count=1000")
+            assert "No space left on device" in result.err
+        assert await is_well(inside)
+
+
 @pytest.mark.parametrize("where", ["/tmp", "/dev/shm"])
 async def test_memory_file_systems_are_bounded(tmp_path: Path, where: str) -> None:
     async with a_sandbox(tmp_path, small(memory_mb=2048)) as inside:

@@ -1,17 +1,16 @@
 """The host's processes, and the sandbox's own init, are out of reach."""
 
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from infra.sandbox.base import SandboxState
-from tests.conformance.inside import Inside, a_provider, a_sandbox, request
+from tests.conformance.inside import Inside, a_provider, a_sandbox, a_stranger, request
 
 
 async def test_host_processes_are_invisible_and_cannot_be_signalled(tmp_path: Path) -> None:
-    with subprocess.Popen(["sleep", "1000"]) as bystander:
+    with a_stranger() as bystander:
         async with a_sandbox(tmp_path) as inside:
             visible = (await inside.sh("ls /proc | grep -E '^[0-9]+$'")).out.split()
             assert len(visible) < 10
@@ -23,7 +22,6 @@ async def test_host_processes_are_invisible_and_cannot_be_signalled(tmp_path: Pa
             )
             assert result.out.count("ProcessLookupError") >= 2, result
         assert bystander.poll() is None
-        bystander.kill()
 
 
 async def test_killing_everything_inside_leaves_init_and_the_host(tmp_path: Path) -> None:

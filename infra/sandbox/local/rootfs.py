@@ -13,8 +13,8 @@ from infra.sandbox.local.launch import STAGE
 
 USER_NAME = "sandbox"
 USER_ID = 1000
-TMP_BYTES = 512 << 20
-SHM_BYTES = 256 << 20
+TMP_MB = 512
+SHM_MB = 256
 CODE_DIR = "/run/cloche"
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -79,12 +79,14 @@ def check_workspace_path(path: str) -> None:
         raise Invalid(f"workspace.path: {path!r} must be a plain absolute path outside the system's directories")
 
 
-def file_system(pieces: Pieces, workspace: str, sandbox: str) -> list[Argument]:
+def file_system(pieces: Pieces, workspace: str, sandbox: str, memory_mb: int) -> list[Argument]:
+    # Files in memory outlive the commands that made them: filling both must leave memory for the rest.
+    shm, tmp = min(SHM_MB, memory_mb // 4) << 20, min(TMP_MB, memory_mb // 2) << 20
     return [
         *_system(),
         *("--proc", "/proc", "--dev", "/dev"),
-        *("--perms", "1777", "--size", str(SHM_BYTES), "--tmpfs", "/dev/shm", "--remount-ro", "/dev"),  # noqa: S108
-        *("--perms", "1777", "--size", str(TMP_BYTES), "--tmpfs", "/tmp", "--symlink", "/tmp", "/var/tmp"),  # noqa: S108
+        *("--perms", "1777", "--size", str(shm), "--tmpfs", "/dev/shm", "--remount-ro", "/dev"),  # noqa: S108
+        *("--perms", "1777", "--size", str(tmp), "--tmpfs", "/tmp", "--symlink", "/tmp", "/var/tmp"),  # noqa: S108
         *_etc(workspace, sandbox),
         *_code(pieces),
         *("--bind", pieces.at("workspace"), workspace),

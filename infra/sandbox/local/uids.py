@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
 
-from infra.sandbox.local.layout import DataFiles
+from contracts.errors import SandboxInvalidState
+from infra.sandbox.local.layout import DataFiles, SandboxFiles
 from infra.sandbox.local.record import load_record
 
 FIRST_UID = 200_000
@@ -24,8 +25,16 @@ def uid_allocation(files: DataFiles, first: int = FIRST_UID) -> Iterator[int | N
     descriptor = os.open(files.uid_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
-        records = (load_record(files.of(sandbox).record) for sandbox in files.ids())
-        taken = {record.host_uid for record in records if record is not None}
+        taken = {_uid_of(files.of(sandbox)) for sandbox in files.ids()}
         yield next(uid for uid in count(first) if uid not in taken)
     finally:
         os.close(descriptor)
+
+
+def _uid_of(files: SandboxFiles) -> int | None:
+    try:
+        record = load_record(files.record)
+    except SandboxInvalidState:
+        # One damaged record must neither block all others nor give its uid away.
+        return files.workspace.lstat().st_uid if files.workspace.exists() else None
+    return None if record is None else record.host_uid

@@ -1,0 +1,165 @@
+"""Every command of a data directory: starts each at most once, and answers for its record."""
+
+import asyncio
+import logging
+import shutil
+import time
+from pathlib import Path
+
+import msgspec
+
+from contracts.errors import Conflict, Invalid
+from infra.keeper.durable import sync_directory, write_durably
+from infra.keeper.execution import Execution
+from infra.keeper.layout import Layout
+from infra.keeper.protocol import ExecInfo, Start
+from infra.keeper.record import META, Record
+
+BACKLOG_BYTES = 1024**3
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+log = logging.getLogger("cloche.keeper")
+
+
+class Keeper:
+    """Commands run in tasks of its own: nothing depends on a client that stays connected."""
+
+    def __init__(self, layout: Layout, instance: str, backlog_limit: int = BACKLOG_BYTES) -> None:
+        self._layout = layout
+        self.instance = instance
+        self._backlog_limit = backlog_limit
+        self._records: dict[str, Record] = {}
+        self._executions: dict[str, Execution] = {}
+        self._running: dict[str, asyncio.Task[None]] = {}
+        self._beginning: dict[str, asyncio.Task[bool]] = {}
+
+    @property
+    def unfinished(self) -> int:
+        """Commands whose record is not final."""
+        return len(self._running)
+
+    def recover(self) -> None:
+        """Closes what an earlier keeper left open. Its commands were killed when it died."""
+        shutil.rmtree(self._layout.forgotten, ignore_errors=True)
+        for directory in sorted(self._layout.execs.iterdir()):
+            try:
+                record = Record(directory)
+                if not record.final:
+                    record.close_lost("keeper_died")
+            except (OSError, ValueError) as error:
+                log.warning("the record of %s cannot be read: %s", directory.name, error)
+                continue
+            self._records[directory.name] = record
+
+    async def start(self, request: Start) -> bool:
+        """Starts the command. False when the exec was there before: nothing happens then.
+
+        Returns when the command runs, or why it does not is on its record. Raises `Invalid` for a bad id and
+        OSError where the disk refuses.
+        """
+        directory = self._layout.exec_dir(request.exec)
+        if request.exec in self._beginning:
+            await asyncio.shield(self._beginning[request.exec])
+            return False
+        # Not the caller's task: a client that leaves must not stop a start half way.
+        beginning = asyncio.create_task(self._begin(request, directory))
+        self._beginning[request.exec] = beginning
+        beginning.add_done_callback(lambda _: self._beginning.pop(request.exec))
+        return await asyncio.shield(beginning)
+
+    async def _begin(self, request: Start, directory: Path) -> bool:
+        if not await asyncio.to_thread(_make_directory, directory, self._meta(request)):
+            return False
+        try:
+            record = Record(directory)
+        except OSError:
+            await asyncio.to_thread(self._remove, directory)
+            raise
+        execution = Execution(record, request, self._backlog_limit)
+        self._records[request.exec] = record
+        self._executions[request.exec] = execution
+        self._running[request.exec] = asyncio.create_task(self._run(request.exec, execution))
+        await execution.attempted.wait()
+        return True
+
+    async def _run(self, exec_id: str, execution: Execution) -> None:
+        try:
+            await execution.run()
+        except OSError:
+            log.exception("the command %s is given up", exec_id)
+        finally:
+            del self._executions[exec_id], self._running[exec_id]
+
+    def _meta(self, request: Start) -> bytes:
+        meta = msgspec.to_builtins(request)
+        meta["env"] = sorted(request.env)
+        meta["begun_ns"] = time.time_ns()
+        boot_id = BOOT_ID.read_text().strip()
+        return msgspec.json.encode({**meta, "keeper": self.instance, "boot_id": boot_id})
+
+    def record(self, exec_id: str) -> Record:
+        """Raises `Invalid` for an exec that is not known here."""
+        if exec_id not in self._records:
+            raise Invalid(f"unknown exec {exec_id[:80]!r}", reason="unknown_exec")
+        return self._records[exec_id]
+
+    def execution(self, exec_id: str) -> Execution | None:
+        """None when its record is final. Raises `Invalid` for an exec that is not known here."""
+        self.record(exec_id)
+        return self._executions.get(exec_id)
+
+    def list(self) -> list[ExecInfo]:
+        return [record.info() for record in self._records.values()]
+
+    def confirm(self, exec_id: str, position: int) -> None:
+        self.record(exec_id).confirm(position)
+        execution = self._executions.get(exec_id)
+        if execution is not None:
+            execution.resume()
+
+    async def forget(self, exec_id: str) -> None:
+        """Removes a final record, now or earlier. Raises `Conflict` while it is not final."""
+        directory = self._layout.exec_dir(exec_id)
+        record = self._records.get(exec_id)
+        if record is None:
+            return
+        if not record.final or exec_id in self._running:
+            raise Conflict(f"the record of {exec_id} is not final")
+        del self._records[exec_id]
+        record.close()
+        await asyncio.to_thread(self._remove, directory)
+
+    def _remove(self, directory: Path) -> None:
+        # Moved first: half a record found after a crash would look like a lost command.
+        self._layout.forgotten.mkdir(exist_ok=True, mode=0o700)
+        grave = self._layout.forgotten / directory.name
+        directory.rename(grave)
+        shutil.rmtree(grave, ignore_errors=True)
+
+    async def aclose(self) -> None:
+        """Ends commands that still run: the sandbox kills them, and their records say why."""
+        await asyncio.gather(*self._beginning.values(), return_exceptions=True)
+        running = dict(self._running)
+        for task in running.values():
+            task.cancel()
+        await asyncio.gather(*running.values(), return_exceptions=True)
+        for exec_id in running:
+            self._records[exec_id].close_lost("keeper_stopped")
+        for record in self._records.values():
+            record.close()
+
+
+def _make_directory(directory: Path, meta: bytes) -> bool:
+    """The exclusive mkdir is what makes a command run at most once, so it must outlive a power cut."""
+    try:
+        directory.mkdir(mode=0o700)
+    except FileExistsError:
+        return False
+    try:
+        write_durably(directory / META, meta)
+        sync_directory(directory)
+        sync_directory(directory.parent)
+    except OSError:
+        shutil.rmtree(directory, ignore_errors=True)
+        raise
+    return True

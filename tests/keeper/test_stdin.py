@@ -1,0 +1,66 @@
+from infra.keeper.frame import Kind
+from tests.keeper.rig import rig
+
+
+async def test_stdin_arrives_is_on_the_record_and_half_closes() -> None:
+    async with rig() as made:
+        exec_id = await made.start("sh", "-c", "cat; echo end", stdin=True)
+        assert (await made.client.write(exec_id, b"one\n")).offset == 4
+        written = await made.client.write(exec_id, b"two\n", eof=True)
+        assert (written.accepted, written.offset) == (True, 8)
+        result = await made.final(exec_id)
+        assert result.stdout == b"one\ntwo\nend\n"
+        assert result.stream(Kind.STDIN) == b"one\ntwo\n"
+        assert Kind.STDIN_EOF in result.kinds
+        assert result.exit.totals.stdin == 8
+
+
+async def test_a_repeated_or_overlapping_write_counts_once_and_a_gap_is_refused() -> None:
+    async with rig() as made:
+        exec_id = await made.start("cat", stdin=True)
+        write = made.client.write
+        assert (await write(exec_id, b"abc", offset=0)).offset == 3
+        assert (await write(exec_id, b"abc", offset=0)).accepted
+        assert (await write(exec_id, b"bcdef", offset=1)).offset == 6
+        gap = await write(exec_id, b"zzz", offset=7)
+        assert (gap.accepted, gap.reason, gap.offset) == (False, "gap", 6)
+        assert (await write(exec_id, b"ghi", write_id="one")).offset == 9
+        assert (await write(exec_id, b"ghi", write_id="one")).offset == 9
+        assert (await write(exec_id, b"", offset=9, eof=True)).accepted
+        assert (await write(exec_id, b"", offset=9, eof=True)).accepted
+        assert (await write(exec_id, b"more", offset=9)).reason in ("closed", "ended")
+        assert (await made.final(exec_id)).stdout == b"abcdefghi"
+        assert (await write(exec_id, b"ghi", offset=6, eof=True)).accepted
+        assert (await write(exec_id, b"more", offset=9)).reason == "ended"
+
+
+async def test_large_input_is_bounded_by_what_the_command_takes() -> None:
+    block = b"0123456789abcdef" * 4096
+    async with rig() as made:
+        exec_id = await made.start("sh", "-c", "read go; cat | wc -c", stdin=True)
+        sent = 0
+        while (written := await made.client.write(exec_id, block, offset=sent)).accepted:
+            sent = written.offset
+        assert written.reason == "busy"
+        assert 1024 * 1024 - len(block) <= sent < 2 * 1024 * 1024
+        await made.client.signal(exec_id, 9)
+        assert (await made.final(exec_id)).exit.totals.stdin == sent
+
+
+async def test_input_for_a_command_that_closed_stdin_is_recorded_and_dropped() -> None:
+    async with rig() as made:
+        exec_id = await made.start("sh", "-c", "exec <&-; echo closed; sleep 1000", stdin=True)
+        await made.until(exec_id, lambda result: result.stdout == b"closed\n")
+        for number in range(3):
+            assert (await made.client.write(exec_id, b"x" * 100_000)).offset == 100_000 * (number + 1)
+        await made.client.signal(exec_id, 9)
+        assert (await made.final(exec_id)).exit.totals.stdin == 300_000
+        assert (await made.client.write(exec_id, b"late")).reason == "ended"
+
+
+async def test_without_stdin_a_command_reads_nothing() -> None:
+    async with rig() as made:
+        exec_id = await made.start("sh", "-c", "cat; read x < /dev/stdin || echo none")
+        assert (await made.final(exec_id)).stdout == b"none\n"
+        waiting = await made.start("sleep", "1000")
+        assert (await made.client.write(waiting, b"x")).reason == "no_stdin"

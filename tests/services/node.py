@@ -1,0 +1,132 @@
+"""A whole node of real processes, each of which can be killed."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Self
+
+from infra.bus.provision import provision
+from infra.client import Cloche
+from infra.embedded.server import EmbeddedServer
+from infra.keeper.client import KeeperClient
+from infra.keeper.launcher import end_keeper
+from infra.sandbox.providers import load_providers
+from infra.settings import Settings, load
+
+SERVICES = ("spawner", "executor", "replay")
+ROOT = Path(__file__).resolve().parents[2]
+READY_S = 30.0
+
+
+def settings_in(data: Path, **values: str) -> Settings:
+    return load({"CLOCHE_DATA": str(data), "CLOCHE_DURABILITY": "process", **values})
+
+
+class Service:
+    """`python -m services.<name>`, as a supervisor would run it."""
+
+    def __init__(self, name: str, data: Path) -> None:
+        self.name = name
+        self._data = data
+        self._process: asyncio.subprocess.Process | None = None
+        self._draining: asyncio.Task[None] | None = None
+        self.said: list[str] = []
+
+    async def start(self) -> None:
+        """Returns when it takes orders."""
+        env = {**os.environ, "CLOCHE_DATA": str(self._data), "CLOCHE_DURABILITY": "process", "PYTHONPATH": str(ROOT)}
+        self._process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", f"services.{self.name}", stderr=asyncio.subprocess.PIPE, env=env, cwd=ROOT
+        )
+        ready = asyncio.Event()
+        self._draining = asyncio.create_task(self._drain(self._process, ready))
+        async with asyncio.timeout(READY_S):
+            await ready.wait()
+
+    async def _drain(self, process: asyncio.subprocess.Process, ready: asyncio.Event) -> None:
+        assert process.stderr is not None
+        async for line in process.stderr:
+            self.said.append(line.decode(errors="replace").rstrip())
+            if line.endswith(b": ready\n"):
+                ready.set()
+
+    async def kill(self) -> None:
+        """SIGKILL."""
+        if self._process is not None and self._process.returncode is None:
+            self._process.send_signal(signal.SIGKILL)
+            await self._process.wait()
+        if self._draining is not None:
+            await asyncio.gather(self._draining, return_exceptions=True)
+
+    async def stop(self) -> int:
+        """SIGTERM; returns the exit code."""
+        assert self._process is not None
+        if self._process.returncode is None:
+            self._process.terminate()
+        code = await self._process.wait()
+        if self._draining is not None:
+            await asyncio.gather(self._draining, return_exceptions=True)
+        return code
+
+
+class Node:
+    def __init__(self, data: Path) -> None:
+        self.settings = settings_in(data)
+        self.data = data
+        self.server = EmbeddedServer.of(self.settings)
+        self.services = {name: Service(name, data) for name in SERVICES}
+
+    async def __aenter__(self) -> Self:
+        await self.server.__aenter__()
+        async with await self.server.connect("admin") as admin:
+            await provision(admin, self.settings.limits, [self.settings.node])
+        await asyncio.gather(*(service.start() for service in self.services.values()))
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for service in self.services.values():
+            await service.kill()
+        await end_sandboxes(self.data)
+        await end_keeper(self.data, force=True)
+        await self.server.aclose()
+
+    async def restart(self, name: str) -> None:
+        """SIGKILL, then a new one."""
+        await self.services[name].kill()
+        await self.services[name].start()
+
+    def kill_server(self) -> None:
+        """SIGKILL to nats-server; whoever watches over it starts it again."""
+        os.kill(self.server.pid, signal.SIGKILL)
+
+    async def kill_keeper(self) -> None:
+        async with await KeeperClient.connect(self.data) as keeper:
+            pid = (await keeper.hello()).pid
+        os.kill(pid, signal.SIGKILL)
+
+    def connect(self) -> "contextlib.AbstractAsyncContextManager[Cloche]":
+        return Cloche.connect(self.settings)
+
+
+async def end_sandboxes(data: Path) -> None:
+    async with load_providers(data) as providers:
+        for provider in providers.values():
+            for sandbox in await provider.sandboxes():
+                await provider.remove(sandbox)
+
+
+@contextlib.asynccontextmanager
+async def node_in(data: Path) -> AsyncIterator[tuple[Node, Cloche]]:
+    async with Node(data) as node, node.connect() as cloche:
+        yield node, cloche
+
+
+async def eventually(condition: Callable[[], bool], *, within_s: float = 30.0) -> None:
+    """For what the system gives no event for."""
+    async with asyncio.timeout(within_s):
+        while not condition():
+            await asyncio.sleep(0.02)
