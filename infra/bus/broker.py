@@ -26,7 +26,8 @@ Answer = Callable[[str, bytes], Awaitable[bytes]]
 """Called with the subject and payload of a request; returns the payload of the reply."""
 
 REPLY_PREFIXES = ("_R_.", "_INBOX")
-PULL_TIMEOUT_S = 20.0
+PULL_TIMEOUT_S = 1.0
+"""FastStream notices a lost connection only when this is over."""
 
 
 class ByteCodec:
@@ -75,7 +76,7 @@ class BusBroker(NatsBroker):
         self.bus = bus
 
     async def _connect(self) -> Client:
-        patient = cast(Client, _Patient(self.bus))
+        patient = cast("Client", _Patient(self.bus))
         self.config.connect(patient)
         return patient
 

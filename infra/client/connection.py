@@ -9,16 +9,14 @@ import msgspec
 
 from contracts import codec, subjects
 from contracts.commands.sandbox import CreateSandbox
-from contracts.errors import Invalid, SandboxNotFound, from_failure
+from contracts.errors import Invalid, from_failure
 from contracts.ids import is_token
 from contracts.queries import ANSWERS, EventList, GetTerminal, ListEvents, ListSandboxes, Reply, SandboxList, Terminal
 from contracts.spec import SandboxSpec
-from contracts.state import Sequenced, Status, fold
 from infra.access import open_as
-from infra.bus import reader
 from infra.bus.connection import Bus
 from infra.client.orders import publish
-from infra.client.sandbox import Sandbox, settled
+from infra.client.sandbox import Sandbox, brought_up, load_state
 from infra.ids import new_id
 from infra.settings import Settings, load
 
@@ -54,17 +52,13 @@ class Cloche:
             raise Invalid(f"{sandbox!r} is not a sandbox id: letters, digits, '-' and '_', 64 at most")
         order = CreateSandbox(spec=msgspec.Raw(codec.encode(spec or {})))
         command = await publish(self.bus, subjects.ANY_NODE, sandbox, order)
-        return Sandbox(self.bus, await settled(self.bus, sandbox, command, {Status.RUNNING}))
+        return Sandbox(self.bus, await brought_up(self.bus, sandbox, command))
 
     async def sandbox(self, sandbox: str) -> Sandbox:
         """Raises `SandboxNotFound`. Removed sandboxes are found too: their record stays."""
         if not is_token(sandbox):
             raise Invalid(f"{sandbox!r} is not a sandbox id: letters, digits, '-' and '_', 64 at most")
-        entries = reader.read(self.bus, [subjects.lifecycle(sandbox)], 1, follow=False)
-        state = fold([Sequenced(entry.seq, codec.decode_head(entry.data)) async for entry in entries])
-        if state is None:
-            raise SandboxNotFound(f"there is no sandbox {sandbox!r}")
-        return Sandbox(self.bus, state)
+        return Sandbox(self.bus, await load_state(self.bus, sandbox))
 
     async def sandboxes(self, query: ListSandboxes | None = None) -> SandboxList:
         answer: SandboxList = await self._ask("sandboxes", query or ListSandboxes())

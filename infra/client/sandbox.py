@@ -9,7 +9,7 @@ from contracts.commands.command import Asker, PtySize, RunCommand
 from contracts.errors import SandboxNotFound, from_failure
 from contracts.message import EventHead, Order
 from contracts.proof import TERMINAL
-from contracts.state import SandboxState, Status, apply
+from contracts.state import SandboxState, Sequenced, Status, apply, fold
 from infra.bus import reader
 from infra.bus.connection import Bus
 from infra.client.execution import CommandResult, Execution
@@ -121,29 +121,51 @@ class Sandbox:
         await self._until({Status.REMOVED}, orders.RemoveSandbox(reason=reason))
 
     async def _until(self, wanted: set[Status], order: Order) -> None:
+        self.state = await load_state(self._bus, self.id)
         command = await publish(self._bus, self.state.node, self.id, order)
-        self.state = await settled(self._bus, self.id, command, wanted, self.state)
+        self.state = await settled(self._bus, command, wanted, self.state)
 
 
-async def settled(
-    bus: Bus, sandbox: str, command: str, wanted: set[Status], state: SandboxState | None = None
-) -> SandboxState:
+async def load_state(bus: Bus, sandbox: str) -> SandboxState:
+    """As the log has it now. Raises `SandboxNotFound`."""
+    entries = reader.read(bus, [subjects.lifecycle(sandbox)], 1, follow=False)
+    state = fold([Sequenced(entry.seq, codec.decode_head(entry.data)) async for entry in entries])
+    if state is None:
+        raise SandboxNotFound(f"there is no sandbox {sandbox!r}")
+    return state
+
+
+async def brought_up(bus: Bus, sandbox: str, command: str) -> SandboxState:
+    """Follow a `sandbox.create` to its end. Raises the reason when it was refused, or when the sandbox failed."""
+    async for state in _moves(bus, sandbox, command, None, 1):
+        if state.requested_by == command and state.status == Status.RUNNING:
+            return state
+    raise SandboxNotFound(f"there is no sandbox {sandbox!r}")
+
+
+async def settled(bus: Bus, command: str, wanted: set[Status], state: SandboxState) -> SandboxState:
     """Follow the log until the sandbox is in a wanted state.
 
     Raises the reason when the command was given up, or when the sandbox failed instead.
     """
-    filters = [subjects.lifecycle(sandbox), *subjects.events_of(sandbox, family=subjects.DEAD_LETTER, scope=command)]
-    start = state.lifecycle_sequence if state else 1
-    if state is not None and state.status in wanted:
+    if state.status in wanted:
         return state
+    async for moved in _moves(bus, state.sandbox, command, state, state.lifecycle_sequence):
+        if moved.status in wanted:
+            return moved
+    raise SandboxNotFound(f"there is no sandbox {state.sandbox!r}")
+
+
+async def _moves(
+    bus: Bus, sandbox: str, command: str, state: SandboxState | None, start: int
+) -> AsyncIterator[SandboxState]:
+    filters = [subjects.lifecycle(sandbox), *subjects.events_of(sandbox, family=subjects.DEAD_LETTER, scope=command)]
     async for entry in reader.read(bus, filters, start, follow=True):
         head = codec.decode_head(entry.data)
         raise_if_given_up(head, command)
         state = apply(state, entry.seq, head)
         if state is None:
             continue
-        if state.status in wanted:
-            return state
-        if state.status == Status.FAILED and state.error is not None:
+        yield state
+        if state.status == Status.FAILED and state.error is not None and head.correlationid == command:
             raise from_failure(state.error)
-    raise SandboxNotFound(f"there is no sandbox {sandbox!r}")

@@ -137,8 +137,7 @@ class EmbeddedServer:
         record = store.read_record(self.data)
         try:
             if record is not None and record.pid:
-                await self._recognise(record)
-                return True
+                return await self._recognise(record)
             raise Unavailable(f"{self.data} is in use by a server that left no record")
         except Unavailable as error:
             if asyncio.get_running_loop().time() > deadline:
@@ -146,7 +145,8 @@ class EmbeddedServer:
             await asyncio.sleep(TRY_AGAIN_S)
             return False
 
-    async def _recognise(self, record: store.Record) -> None:
+    async def _recognise(self, record: store.Record) -> bool:
+        """False if it is ours but was set up for other nodes or by another version: then it has been stopped."""
         identity = Identity(record.pid, record.started)
         if not identity.alive:
             raise Unavailable(f"process {record.pid} is not the server that was recorded")
@@ -154,18 +154,19 @@ class EmbeddedServer:
             raise Invalid(f"{self.data} has a server on port {record.port}: stop it first, or ask for that port")
         self.port, self._name = record.port, record.name
         await self._verify(patience_s=1.0)
+        if self._config_file.read_text() != self._config():
+            logger.warning("nats-server was set up otherwise; starting it anew")
+            await process.end(identity, grace_s=STOP_GRACE_S)
+            return False
         self._identity = identity
+        return True
 
     async def _launch(self, lock: int) -> None:
         previous = store.read_record(self.data)
         self._name = f"cloche-{randomness.token_hex(8)}"
         self.port = _free_port(self.port or (previous.port if previous else 0), insist=self._fixed_port)
-        file = self.data / "nats" / "nats.conf"
-        text = config.render(
-            data=self.data, server_name=self._name, port=self.port, durability=self._durability,
-            passwords=self._passwords, nodes=self._nodes,
-        )  # fmt: skip
-        store.write(file, text)
+        file = self._config_file
+        store.write(file, self._config())
         output = self.data / "nats" / "server.out"
         output.unlink(missing_ok=True)
         identity = process.spawn(file, output, lock)
@@ -176,6 +177,20 @@ class EmbeddedServer:
             await process.end(identity, grace_s=STOP_GRACE_S)
             raise
         self._identity = identity
+
+    @property
+    def _config_file(self) -> Path:
+        return self.data / "nats" / "nats.conf"
+
+    def _config(self) -> str:
+        return config.render(
+            data=self.data,
+            server_name=self._name,
+            port=self.port,
+            durability=self._durability,
+            passwords=self._passwords,
+            nodes=self._nodes,
+        )
 
     def _note(self, identity: Identity) -> None:
         record = store.Record(name=self._name, port=self.port, pid=identity.pid, started=identity.started)

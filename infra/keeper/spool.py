@@ -99,6 +99,11 @@ class SpoolReader:
                 raise SpoolDamaged(f"{segment.path} is unreadable at {position - segment.start}")
 
 
+def _stream_of(kind: Kind) -> str:
+    """What goes to the command is numbered with stdin."""
+    return "stdin" if kind in (Kind.STDIN_EOF, Kind.RESIZE) else kind.name.lower()
+
+
 class SpoolWriter:
     """Appends frames; continues a record after a crash, without what was half written."""
 
@@ -136,7 +141,7 @@ class SpoolWriter:
         """Adds a frame whole or not at all. Raises OSError where the disk refuses."""
         if self._written >= self._segment_bytes:
             self._begin_segment()
-        offset = self.summary.totals.get(kind.name.lower(), 0) if kind in STREAMS else 0
+        offset = self.summary.totals.get(_stream_of(kind), 0)
         header = header_of(kind, self.summary.index, self._wall_clock_ns(), offset, payload)
         wanted = len(header) + len(payload)
         try:

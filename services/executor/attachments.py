@@ -2,9 +2,10 @@
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Mapping
+import signal
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from contracts import codec
 from contracts.errors import ClocheError, Invalid, Unavailable
@@ -22,6 +23,7 @@ from services.executor.record import TIMED_OUT, Context, note
 logger = logging.getLogger(__name__)
 
 RETRY_S = 0.2
+T = TypeVar("T")
 
 
 class Attachments:
@@ -40,11 +42,16 @@ class Attachments:
         self._attached: set[str] = set()
         self.ready = asyncio.Event()
 
-    def keeper(self) -> KeeperClient:
-        """Raises `Unavailable` while there is none."""
-        if self._client is None:
-            raise Unavailable("the keeper is being started")
-        return self._client
+    async def with_keeper(self, ask: Callable[[KeeperClient], Awaitable[T]]) -> T:
+        """Asks the keeper, and the next one if it dies meanwhile: nothing is wrong with the order."""
+        while True:
+            await self.ready.wait()
+            if self._client is not None:
+                try:
+                    return await ask(self._client)
+                except Unavailable as error:
+                    logger.info("asking the next keeper: %s", error.message)
+            await asyncio.sleep(RETRY_S)
 
     def has(self, key: str) -> bool:
         return key in self._attached
@@ -58,6 +65,7 @@ class Attachments:
                 logger.warning("keeper: %s", gone.exceptions[0])
             finally:
                 self._client = None
+                self.ready.clear()
                 self._attached.clear()
             await asyncio.sleep(RETRY_S)
 
@@ -80,11 +88,19 @@ class Attachments:
         self._attach(client, context, record.begun_ns)
         if record.notes:
             # Somebody was ending it when the executor went away: the grace is over.
-            self._spawn(context.key, ending.kill(client, context.key))
+            self._spawn(context.key, ending.kill(client, context.key, after_s=0))
 
     async def start(self, context: Context, target: Target, environment: Mapping[str, str]) -> None:
         """Has the keeper start it, at most once, and attaches to its record."""
-        client = self.keeper()
+        await self.with_keeper(lambda client: self._start(client, context, target, environment))
+
+    async def _start(
+        self, client: KeeperClient, context: Context, target: Target, environment: Mapping[str, str]
+    ) -> None:
+        # Asked of each keeper anew: the one before may have begun it and died, and its record may be told and
+        # forgotten by now. What is neither attached nor in the log was never begun.
+        if self.has(context.key) or (await published(self._bus, context.sandbox, context.exec)).started:
+            return
         begun = await client.start(
             context.key,
             protocol.LocalTarget(socket=target.socket, instance=target.instance),
@@ -95,12 +111,18 @@ class Attachments:
             stdin=context.stdin,
             context=codec.encode(context),
         )
-        if not self.has(context.key):
+        if client is self._client and not self.has(context.key):
             self._attach(client, context, begun.begun_ns)
 
-    def end(self, key: str, *, reason: str, first: int, grace_s: float) -> None:
+    async def end(self, key: str, *, reason: str, first: int, grace_s: float) -> None:
         """Starts to end a command; its record tells when it has."""
-        self._spawn(key, ending.end(self.keeper(), key, note=reason, first=first, grace_s=grace_s))
+
+        async def begin(client: KeeperClient) -> None:
+            await client.signal(key, first, note=reason)
+            if first != signal.SIGKILL:
+                self._spawn(key, ending.kill(client, key, after_s=grace_s))
+
+        await self.with_keeper(begin)
 
     def _attach(self, client: KeeperClient, context: Context, begun_ns: int) -> None:
         self._attached.add(context.key)

@@ -1,10 +1,11 @@
 """Takes command orders: decides, and has the keeper carry them out. Every step may be repeated after a crash."""
 
 from collections.abc import Mapping
+from typing import Literal
 
 from contracts import codec, subjects
 from contracts.commands.command import InputCommand, ResizeCommand, RunCommand, Scope, SignalCommand
-from contracts.errors import ClocheError, Conflict, Invalid, Unavailable
+from contracts.errors import ClocheError, Conflict, Invalid
 from contracts.events.command import CommandRejected
 from contracts.payload import unpack
 from contracts.spec import Isolation
@@ -50,16 +51,11 @@ class Executor:
             case SignalCommand():
                 await self._signal(sandbox, order)
             case ResizeCommand():
-                await self._attachments.keeper().resize(await self._key(sandbox, order.exec), order.rows, order.cols)
+                await self._resize(sandbox, order)
             case _:
                 raise Invalid(f"the executor does not take {head.type}")
 
     async def _run(self, sandbox: str, exec_id: str, order: RunCommand) -> None:
-        if self._attachments.has(key_of(sandbox, exec_id)):
-            return
-        known = await published(self._bus, sandbox, exec_id)
-        if known.started:
-            return
         state = await self._state(sandbox)
         refusal = may_run(state, order, sandbox=sandbox, node=self._journal.node)
         if refusal is not None:
@@ -68,8 +64,6 @@ class Executor:
         assert state is not None
         try:
             await self._start(context_of(sandbox, exec_id, order, state.workspace), order, state)
-        except Unavailable:
-            raise
         except ClocheError as error:
             await self._refuse(sandbox, exec_id, error)
 
@@ -83,6 +77,8 @@ class Executor:
         """A reason that may pass is worth another delivery; any other ends the command, on the record."""
         if refusal.retryable:
             raise refusal
+        if self._attachments.has(key_of(sandbox, exec_id)) or (await published(self._bus, sandbox, exec_id)).started:
+            return
         rejected = CommandRejected(exec=exec_id, failure=refusal.failure(), cause=refusal.message)
         written = self._journal.write(sandbox, rejected, id=f"{sandbox}.{exec_id}.rejected", command=exec_id)
         await self._journal.append(written)
@@ -99,8 +95,9 @@ class Executor:
 
     async def _input(self, sandbox: str, command: str, order: InputCommand) -> None:
         key = await self._key(sandbox, order.exec)
-        written = await self._attachments.keeper().write(
-            key, unpack(order.data, order.encoding), offset=order.offset, write_id=command, eof=order.eof
+        data = unpack(order.data, order.encoding)
+        written = await self._attachments.with_keeper(
+            lambda keeper: keeper.write(key, data, offset=order.offset, write_id=command, eof=order.eof)
         )
         if not written.accepted:
             refused = f"input for {order.exec!r} at {order.offset}: {written.reason}, it has {written.offset}"
@@ -109,11 +106,16 @@ class Executor:
     async def _signal(self, sandbox: str, order: SignalCommand) -> None:
         key = await self._key(sandbox, order.exec)
         if order.cancel:
-            self._attachments.end(
+            await self._attachments.end(
                 key, reason=note(CANCELLED, order.reason), first=order.signal, grace_s=order.grace_ms / 1000
             )
         else:
-            await self._attachments.keeper().signal(key, order.signal, "main" if order.scope == Scope.MAIN else "tree")
+            scope: Literal["main", "tree"] = "main" if order.scope == Scope.MAIN else "tree"
+            await self._attachments.with_keeper(lambda keeper: keeper.signal(key, order.signal, scope))
+
+    async def _resize(self, sandbox: str, order: ResizeCommand) -> None:
+        key = await self._key(sandbox, order.exec)
+        await self._attachments.with_keeper(lambda keeper: keeper.resize(key, order.rows, order.cols))
 
     async def _key(self, sandbox: str, exec_id: str) -> str:
         """Raises `Conflict` while the command may still be on its way, `Invalid` once it has ended."""

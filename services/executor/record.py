@@ -104,7 +104,8 @@ def fact_of(frame: Frame, context: Context, *, ended: bool) -> Fact | None:
             return facts.CommandLost(exec=context.exec, cause=lost.cause, detail=detail, totals=_totals(lost.totals))
         case Kind.FAILED:
             failed = msgspec.json.decode(frame.payload, type=outcome.Failed)
-            failure = SandboxExecFailed(failed.message, reason=failed.code).failure()
+            what = context.cwd if failed.code == "BAD_CWD" else context.argv[0]
+            failure = SandboxExecFailed(f"{what}: {failed.message}", reason=failed.code).failure()
             return facts.CommandRejected(exec=context.exec, failure=failure, cause=failed.code.lower())
         case Kind.RESIZE:
             size = msgspec.json.decode(frame.payload, type=facts.TerminalSize)

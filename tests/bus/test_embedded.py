@@ -14,6 +14,7 @@ import pytest
 
 from contracts.errors import Invalid, Unavailable
 from infra.bus.connection import connect
+from infra.bus.errors import Denied, NobodyAnswers
 from infra.embedded import endpoint, process, secrets, store, users
 from infra.embedded.server import EmbeddedServer
 from infra.settings import Durability
@@ -76,6 +77,19 @@ async def test_a_running_server_is_adopted(tmp_path: Path) -> None:
         assert (second.pid, second.url) == (pid, first.url)
     assert process.identify(pid) is None
     assert endpoint.find(tmp_path) is None
+
+
+async def test_a_running_server_that_was_set_up_otherwise_is_started_anew(tmp_path: Path) -> None:
+    async with fast(tmp_path, keep=True, nodes=["old"]) as first:
+        pid, port = first.pid, first.port
+    async with fast(tmp_path, nodes=["new"]) as second:
+        assert second.pid != pid
+        assert second.port == port
+        async with await second.connect("executor") as bus:
+            with pytest.raises(NobodyAnswers):
+                await bus.request("cloche.api.CONSUMER.MSG.NEXT.CLOCHE_COMMANDS.executor-new", b"")
+            with pytest.raises(Denied):
+                await bus.request("cloche.api.CONSUMER.MSG.NEXT.CLOCHE_COMMANDS.executor-old", b"")
 
 
 async def test_two_starters_at_once_get_one_server(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from tests.services.node import Node, node_in
 
 pytestmark = [pytest.mark.timeout(600)]
 
-COMMANDS = int(os.environ.get("CLOCHE_FAULT_COMMANDS", "150"))
+COMMANDS = int(os.environ.get("CLOCHE_FAULT_COMMANDS", "200"))
 AT_ONCE = 10
 
 
@@ -129,7 +129,7 @@ async def test_a_killed_service_loses_nothing_and_repeats_nothing(tmp_path: Path
             else:
                 await node.restart(victim)
 
-        strikes = await under_fire(run_all(sandbox, numbers), strike, seed=hash(victim) % 1000)
+        strikes = await under_fire(run_all(sandbox, numbers), strike, seed=len(victim))
         assert strikes > 0
         await check(cloche, sandbox, numbers)
 
@@ -147,7 +147,7 @@ async def test_everything_killed_at_random_over_hundreds_of_commands(tmp_path: P
             else:
                 await node.restart(victim)
 
-        assert await under_fire(run_all(sandbox, numbers), strike, seed=5) > 3
+        assert await under_fire(run_all(sandbox, numbers), strike, seed=5) >= 3
         await check(cloche, sandbox, numbers)
 
 
@@ -157,7 +157,8 @@ async def test_a_killed_client_takes_no_command_with_it(tmp_path: Path) -> None:
         for number in range(12):
             client = await _client(node, number)
             await asyncio.sleep(0.05 * (number % 5))
-            client.send_signal(signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                client.send_signal(signal.SIGKILL)
             await client.wait()
         asked = [exec_id for exec_id in [f"n-{number}" for number in range(12)] if await _known(cloche, exec_id)]
         for exec_id in asked:

@@ -101,7 +101,8 @@ class Node:
 
     def kill_server(self) -> None:
         """SIGKILL to nats-server; whoever watches over it starts it again."""
-        os.kill(self.server.pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.server.pid, signal.SIGKILL)
 
     async def kill_keeper(self) -> None:
         async with await KeeperClient.connect(self.data) as keeper:

@@ -9,9 +9,10 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
 from contracts import codec, subjects
-from contracts.commands.command import PtySize
+from contracts.commands.command import PtySize, Scope
 from contracts.errors import Invalid, SandboxExecFailed, SandboxInvalidState
 from contracts.events.command import CommandInput, CommandOutput, CommandStarted
 from contracts.message import Fact
@@ -24,17 +25,17 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 @pytest.fixture(scope="module")
-def _data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("node")
 
 
-@pytest.fixture(scope="module", loop_scope="module")
-async def cloche(_data: Path) -> AsyncIterator[Cloche]:
-    async with node_in(_data) as (_, cloche):
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def cloche(data: Path) -> AsyncIterator[Cloche]:
+    async with node_in(data) as (_, cloche):
         yield cloche
 
 
-@pytest.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def sandbox(cloche: Cloche) -> Sandbox:
     return await cloche.create(id="shared")
 
@@ -66,7 +67,7 @@ async def test_an_argv_is_run_as_it_is(sandbox: Sandbox) -> None:
 
 
 @pytest.mark.parametrize(
-    "data",
+    "sent",
     [
         b"",
         b"no newline",
@@ -77,9 +78,9 @@ async def test_an_argv_is_run_as_it_is(sandbox: Sandbox) -> None:
     ],
     ids=["empty", "no-newline", "binary", "utf8", "half-a-character", "control"],
 )
-async def test_bytes_come_back_identical(sandbox: Sandbox, data: bytes) -> None:
-    result = await sandbox.run(["cat"], input=data)
-    assert result.stdout == data
+async def test_bytes_come_back_identical(sandbox: Sandbox, sent: bytes) -> None:
+    result = await sandbox.run(["cat"], input=sent)
+    assert result.stdout == sent
 
 
 async def test_megabytes_of_random_bytes_come_back_identical_and_verified(cloche: Cloche, sandbox: Sandbox) -> None:
@@ -155,7 +156,7 @@ async def test_a_plain_signal_reaches_the_command(sandbox: Sandbox) -> None:
     async for chunk in execution.output():
         seen += chunk.data
         if chunk.data == b"go\n":
-            await execution.signal(signal.SIGUSR1)
+            await execution.signal(signal.SIGUSR1, scope=Scope.MAIN)
     assert seen == b"go\nusr1\n"
     assert execution.result is not None
     assert execution.result.outcome == "completed"
@@ -238,8 +239,8 @@ async def test_the_record_outlives_the_sandbox(cloche: Cloche) -> None:
         await found.run("true")
 
 
-async def test_spools_are_removed_once_the_log_has_it_all(_data: Path, sandbox: Sandbox) -> None:
+async def test_spools_are_removed_once_the_log_has_it_all(data: Path, sandbox: Sandbox) -> None:
     await sandbox.run("echo gone")
     async with asyncio.timeout(10):
-        while os.listdir(_data / "keeper" / "execs"):
+        while os.listdir(data / "keeper" / "execs"):
             await asyncio.sleep(0.02)

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
 from contracts.errors import Invalid, SandboxInvalidState, SandboxNotFound
 from contracts.queries import GetTerminal, ListEvents, ListSandboxes
@@ -14,7 +15,7 @@ from tests.services.node import node_in
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
-@pytest.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def cloche(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Cloche]:
     data: Path = tmp_path_factory.mktemp("node")
     async with node_in(data) as (_, cloche):
