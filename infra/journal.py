@@ -1,6 +1,7 @@
 """One service's pen: puts facts into envelopes and appends them to the log, and reads back what guards them."""
 
 import datetime
+import hashlib
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -70,7 +71,9 @@ class Journal:
 
         Raises `Conflict` when somebody has.
         """
-        written = self.write(sandbox, fact, id=f"{sandbox}.{expected}.{tag_of(fact)}", command=command)
+        # The node and the command tell rivals apart: the same id would make the loser believe that it has won.
+        rival = hashlib.sha256(f"{self.node}/{command}".encode()).hexdigest()[:16]
+        written = self.write(sandbox, fact, id=f"{sandbox}.{expected}.{tag_of(fact)}.{rival}", command=command)
         guard = Expect(subjects.lifecycle(sandbox), expected)
         ack = await append(self._bus, written.subject, written.payload, written.id, expect=guard)
         return ack.seq

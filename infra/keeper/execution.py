@@ -16,7 +16,7 @@ from infra.keeper.outcome import Exit, Failed, Lost, encode
 from infra.keeper.outcome import Resize as Resized
 from infra.keeper.protocol import Resize, Signal, Start, Write, Written
 from infra.keeper.record import Record
-from infra.keeper.stdin_feed import StdinFeed
+from infra.keeper.stdin_feed import Piece, StdinFeed
 from infra.keeper.stdio import NO_PIPES, Stdio, open_pipes
 from infra.keeper.streams import Streams
 
@@ -28,7 +28,7 @@ class Execution:
         self._record = record
         self._start = start
         self._streams = Streams(record, backlog_limit)
-        self._stdin = StdinFeed(None, terminal=False)
+        self._stdin = StdinFeed(record, None, terminal=False)
         self._launched: Launched | None = None
         self._began_at = 0.0
         self.attempted = asyncio.Event()
@@ -67,11 +67,11 @@ class Execution:
         self._record.began = True
         if launched.master is not None:
             # Its own descriptor, for it ends at another moment than the reading.
-            self._stdin = StdinFeed(os.dup(launched.master), terminal=True)
+            self._stdin = StdinFeed(self._record, os.dup(launched.master), terminal=True)
             self._streams.begin({Kind.PTY: launched.master})
         else:
             self._streams.begin(stdio.output)
-            self._stdin = StdinFeed(stdio.stdin, terminal=False)
+            self._stdin = StdinFeed(self._record, stdio.stdin, terminal=False)
 
     async def _hold(self, launched: Launched) -> None:
         self.attempted.set()
@@ -141,10 +141,10 @@ class Execution:
         if self._streams.stalled:
             return Written(accepted=False, offset=total, reason="full")
         new = request.data if request.offset is None else request.data[total - request.offset :]
+        self._stdin.remember(request.write_id)
         for piece in _pieces(new):
             self._streams.put(Kind.STDIN, piece)
-        self._stdin.remember(request.write_id)
-        self._stdin.push(new)
+            self._stdin.push(Piece(self._record.size - len(piece), len(piece)))
         if request.eof:
             self._streams.put(Kind.STDIN_EOF)
             self._stdin.end()

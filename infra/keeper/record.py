@@ -36,6 +36,8 @@ class Record:
         self.exec_id = directory.name
         self.meta = _read_meta(directory)
         self.notes: list[str] = []
+        self.pinned: int | None = None
+        """From here on the record is still needed, whatever was confirmed."""
         self._spool = SpoolWriter(directory)
         self.began = False
         self.confirmed = self._spool.first
@@ -79,7 +81,11 @@ class Record:
     def confirm(self, position: int) -> None:
         """The log has everything before `position`. Raises OSError where the disk refuses."""
         self.confirmed = max(self.confirmed, min(position, self.size))
-        self._spool.confirm(self.confirmed)
+        self._spool.confirm(self.confirmed if self.pinned is None else min(self.confirmed, self.pinned))
+
+    def read(self, position: int, size: int) -> bytes:
+        """Bytes of the record, as they stand on disk. Raises OSError where the disk refuses."""
+        return self._spool.read(position, size)
 
     async def wait_beyond(self, position: int) -> Grown:
         """Answers when the record is longer than `position`, or final."""

@@ -169,6 +169,16 @@ class SpoolWriter:
             segment.path.unlink(missing_ok=True)
         self._segments = self._segments[len(going) :]
 
+    def read(self, position: int, size: int) -> bytes:
+        """Raises OSError where they are not there."""
+        segment = max(each for each in self._segments if each.start <= position)
+        with segment.path.open("rb") as file:
+            file.seek(position - segment.start)
+            found = file.read(size)
+        if len(found) != size:
+            raise OSError(f"{len(found)} of {size} bytes read")
+        return found
+
     def close(self) -> None:
         if self._fd >= 0:
             os.close(self._fd)

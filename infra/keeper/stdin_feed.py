@@ -2,23 +2,40 @@
 
 import asyncio
 import os
+from collections import deque
+from typing import NamedTuple
 
 from infra.keeper.protocol import Written
+from infra.keeper.record import Record
 
-QUEUE_BYTES = 1024 * 1024
+WAITING_BYTES = 1024**3
 IDS_REMEMBERED = 1024
 VEOF = b"\x04"
 
 
-class StdinFeed:
-    """Owns the descriptor. A command that closed its end just gets nothing more."""
+class Piece(NamedTuple):
+    """Where in the record a frame of stdin has its bytes."""
 
-    def __init__(self, fd: int | None, *, terminal: bool) -> None:
+    position: int
+    size: int
+
+
+class StdinFeed:
+    """Owns the descriptor. A command that closed its end just gets nothing more.
+
+    What a command has not read yet waits in its record on disk, up to 1 GiB; one piece at a time is in memory.
+    """
+
+    def __init__(self, record: Record, fd: int | None, *, terminal: bool) -> None:
+        self._record = record
         self._fd = fd
         self._terminal = terminal
-        self._queue = bytearray()
+        self._pieces: deque[Piece] = deque()
+        self._waiting = 0
+        self._current = bytearray()
         self._ids: dict[str, None] = {}
         self._ending = False
+        self._eof_typed = not terminal
         self._watching = False
 
     @property
@@ -34,7 +51,7 @@ class StdinFeed:
         new = data if offset is None else data[total - offset :]
         if self._ending:
             return Written(accepted=not new, offset=total, reason="closed" if new else None)
-        if len(self._queue) + len(new) > QUEUE_BYTES:
+        if self._waiting + len(new) > WAITING_BYTES:
             return Written(accepted=False, offset=total, reason="busy")
         return None
 
@@ -44,21 +61,24 @@ class StdinFeed:
             if len(self._ids) > IDS_REMEMBERED:
                 del self._ids[next(iter(self._ids))]
 
-    def push(self, data: bytes) -> None:
+    def push(self, piece: Piece) -> None:
         if self._fd is not None:
-            self._queue += data
+            self._pieces.append(piece)
+            self._waiting += piece.size
+            self._pin()
             self._drain()
 
     def end(self) -> None:
-        """Half-close, once the queue has drained."""
+        """Half-close, once everything before has been read."""
         self._ending = True
-        if self._terminal and self._fd is not None:
-            self._queue += VEOF
         self._drain()
 
     def close(self) -> None:
-        """Drops what is queued. Later writes are taken and go nowhere."""
-        self._queue.clear()
+        """Drops what is waiting. Later writes are taken and go nowhere."""
+        self._pieces.clear()
+        self._current.clear()
+        self._waiting = 0
+        self._pin()
         self._unwatch()
         if self._fd is not None:
             os.close(self._fd)
@@ -66,8 +86,8 @@ class StdinFeed:
 
     def _drain(self) -> None:
         try:
-            while self._queue and self._fd is not None:
-                del self._queue[: os.write(self._fd, self._queue)]
+            while self._fd is not None and self._refill():
+                del self._current[: os.write(self._fd, self._current)]
         except BlockingIOError:
             self._watch()
             return
@@ -77,6 +97,22 @@ class StdinFeed:
         self._unwatch()
         if self._ending and not self._terminal:
             self.close()
+
+    def _refill(self) -> bool:
+        """False when there is nothing to write. Raises OSError where the record cannot be read."""
+        if not self._current and self._pieces:
+            piece = self._pieces.popleft()
+            self._current += self._record.read(*piece)
+            self._waiting -= piece.size
+            self._pin()
+        elif not self._current and self._ending and not self._eof_typed:
+            self._current += VEOF
+            self._eof_typed = True
+        return bool(self._current)
+
+    def _pin(self) -> None:
+        """What waits is not removed from the disk, though the log may have it."""
+        self._record.pinned = self._pieces[0].position if self._pieces else None
 
     def _watch(self) -> None:
         if not self._watching and self._fd is not None:

@@ -1,8 +1,10 @@
 """The spawner: makes, moves and ends sandboxes, and nobody else does."""
 
 import asyncio
+import logging
 import os
 
+from contracts.errors import Unavailable
 from infra.access import open_as
 from infra.bus.broker import make_broker
 from infra.bus.connection import Bus
@@ -15,6 +17,8 @@ from infra.settings import Settings
 from services.spawner.handlers import Spawner
 from services.spawner.routes import add_routes
 from services.spawner.watch import Watch
+
+logger = logging.getLogger(__name__)
 
 
 class SpawnerApp:
@@ -56,7 +60,10 @@ class SpawnerApp:
 
 async def _sweep_strays(bus: Bus, journal: Journal, every_s: float) -> None:
     while True:
-        await sweep(bus, journal.dead_letter)
+        try:
+            await sweep(bus, journal.dead_letter)
+        except Unavailable as error:
+            logger.info("the sweep waits for NATS: %s", error.message)
         await asyncio.sleep(every_s)
 
 

