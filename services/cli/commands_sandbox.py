@@ -14,6 +14,7 @@ from services.cli import show
 from services.cli.commands_run import Isolation, Setting, wanted
 from services.cli.session import connected
 from services.cli.values import duration_ms, signal_number
+from services.cli.words import say
 
 Ids = Annotated[list[str], typer.Argument(metavar="SANDBOX…")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object a line.")]
@@ -48,7 +49,7 @@ def create(
     else:
         print(state.sandbox)
         for limit, by in state.enforcement.items():
-            show.say(f"  {limit:<8} {by}")
+            say(f"  {limit:<8} {by}")
 
 
 def ps(

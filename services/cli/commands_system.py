@@ -6,13 +6,12 @@ import sys
 from typing import Annotated
 
 import typer
-import uvloop
 
 from contracts.errors import ClocheError
-from infra.service import start_logging, until_told
-from infra.settings import load
-from services.cli import daemon, doctor, node
-from services.cli.show import say
+from infra.settings import Settings, load
+from services.cli import daemon
+from services.cli.running import Running, find
+from services.cli.words import say
 
 
 def register(app: typer.Typer) -> None:
@@ -28,16 +27,25 @@ def up(
     """Start NATS, the keeper and all services on this machine, and keep them running."""
     settings = load(os.environ)
     if detach:
-        if (running := node.find(settings.data)) is None:
+        if (running := find(settings.data)) is None:
             running = asyncio.run(daemon.start(settings))
         print(f"up on {running.url}, data in {settings.data}")
         return
+    _serve(settings, ready_fd)
+
+
+def _serve(settings: Settings, ready_fd: int | None) -> None:
+    import uvloop
+
+    from infra.service import start_logging, until_told
+    from services.cli.node import serve
+
     start_logging()
     if ready_fd is not None:
         # Not for the processes that outlive us: whoever waits for our word reads until the last copy is closed.
         os.set_inheritable(ready_fd, False)
 
-    def ready(running: node.Running) -> None:
+    def ready(running: Running) -> None:
         if ready_fd is not None:
             os.write(ready_fd, daemon.READY)
             os.close(ready_fd)
@@ -45,7 +53,7 @@ def up(
             say(f"up on {running.url}, data in {settings.data}\nCtrl-C ends it; what runs in sandboxes goes on")
 
     try:
-        uvloop.run(until_told(node.serve(settings, ready)))
+        uvloop.run(until_told(serve(settings, ready)))
     except* ClocheError as errors:
         message = str(errors.exceptions[0])
         if ready_fd is not None:
@@ -63,4 +71,6 @@ def down() -> None:
 
 def doctor_command(json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False) -> None:
     """Say what this machine has and lacks, and what to do about it."""
+    from services.cli import doctor
+
     raise typer.Exit(asyncio.run(doctor.report(load(os.environ), json=json)))

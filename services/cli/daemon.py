@@ -8,10 +8,11 @@ import sys
 from pathlib import Path
 
 from contracts.errors import Unavailable
-from infra.embedded.process import Identity, wait_end
+from infra.embedded import endpoint
+from infra.embedded.process import wait_end
 from infra.embedded.server import EmbeddedServer
 from infra.settings import Settings
-from services.cli import node
+from services.cli.running import Running, find
 
 READY = b"ready\n"
 STOP_S = 30.0
@@ -21,7 +22,7 @@ def log_file(data: Path) -> Path:
     return data / "up.log"
 
 
-async def start(settings: Settings) -> node.Running:
+async def start(settings: Settings) -> Running:
     """Start a node of its own session, and return when it takes orders. Raises `Unavailable` with its last words."""
     settings.data.mkdir(parents=True, exist_ok=True, mode=0o700)
     read, write = os.pipe()
@@ -42,7 +43,7 @@ async def start(settings: Settings) -> node.Running:
         said = await asyncio.to_thread(_read_all, read)
     finally:
         os.close(read)
-    running = node.find(settings.data)
+    running = find(settings.data)
     if not said.startswith(READY) or running is None:
         words = said.decode("utf-8", "replace").strip() or f"see {log_file(settings.data)}"
         raise Unavailable(f"could not start: {words}")
@@ -58,12 +59,12 @@ def _read_all(descriptor: int) -> bytes:
 
 async def stop(settings: Settings) -> bool:
     """End the node, and a server that a killed node left behind. False when nothing was running."""
-    running = node.find(settings.data)
+    running = find(settings.data)
     if running is not None:
         os.kill(running.pid, signal.SIGTERM)
         try:
             async with asyncio.timeout(STOP_S):
-                await wait_end(Identity(running.pid, running.started))
+                await wait_end(running.identity)
         except TimeoutError:
             raise Unavailable(f"process {running.pid} does not end; its log: {log_file(settings.data)}") from None
         return True
@@ -71,8 +72,6 @@ async def stop(settings: Settings) -> bool:
 
 
 async def _stop_orphan(settings: Settings) -> bool:
-    from infra.embedded import endpoint
-
     if endpoint.find(settings.data) is None:
         return False
     server = EmbeddedServer.of(settings)

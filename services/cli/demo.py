@@ -16,8 +16,12 @@ from contracts.payload import unpack
 from contracts.proof import Proof, Summary
 from infra.bus import reader
 from infra.client import Cloche, CommandResult, Execution, Sandbox
+from infra.embedded import store
+from infra.embedded.process import Identity, wait_end
+from infra.keeper.launcher import end_keeper
 from infra.settings import Settings, load
 from services.cli import daemon
+from services.cli.running import find
 from services.cli.show import event_line
 
 STEPS = 8
@@ -98,14 +102,10 @@ async def _half(cloche: Cloche, sandbox: Sandbox) -> str:
 
 
 async def _crash(settings: Settings) -> None:
-    from infra.embedded import store
-    from infra.embedded.process import Identity, wait_end
-    from services.cli import node
-
-    running, server = node.find(settings.data), store.read_record(settings.data)
+    running, server = find(settings.data), store.read_record(settings.data)
     assert running is not None
     assert server is not None
-    for victim in (Identity(running.pid, running.started), Identity(server.pid, server.started)):
+    for victim in (running.identity, Identity(server.pid, server.started)):
         os.kill(victim.pid, signal.SIGKILL)
         await wait_end(victim)
 
@@ -153,7 +153,5 @@ def _close(whole: bytes, summary: Summary) -> int:
 
 
 async def _end_keeper(settings: Settings) -> None:
-    from infra.keeper.launcher import end_keeper
-
     await end_keeper(settings.data, force=True)
     sys.stdout.flush()

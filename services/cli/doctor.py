@@ -17,7 +17,8 @@ from infra.embedded import secrets as credentials
 from infra.embedded.store import prepare
 from infra.sandbox.local.limits import foresee_enforcement
 from infra.settings import Settings
-from services.cli import node, show
+from services.cli import show
+from services.cli.running import find
 
 NAMESPACES_HELP = (
     "unprivileged user namespaces are off: sysctl -w kernel.unprivileged_userns_clone=1, "
@@ -60,7 +61,7 @@ def _data(settings: Settings) -> str:
 
 
 def _up(settings: Settings) -> str:
-    running = node.find(settings.data)
+    running = find(settings.data)
     if running is None:
         return "not up: `cloche up --detach`; `run` and `exec` start it by themselves"
     return f"up: {running.url}, user `client`, password in {credentials.directory(settings.data) / 'client.json'}"

@@ -1,29 +1,49 @@
 """`cloche`: the command line."""
 
+import importlib
 import sys
 
 import typer
 
 from contracts.errors import ClocheError
-from services.cli import commands_development, commands_record, commands_run, commands_sandbox, commands_system
 
-app = typer.Typer(
-    name="cloche",
-    help="Sealed sandboxes for AI agents, with everything that happens in them on one durable, replayable log.\n\n"
-    "Start with `cloche demo`, or `cloche run -- CMD…`. Everything lives under CLOCHE_DATA.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-)
-for module in (commands_run, commands_sandbox, commands_record, commands_system, commands_development):
-    module.register(app)
+HELP = """Sealed sandboxes for AI agents, with everything that happens in them on one durable, replayable log.
+
+Start with `cloche demo`, or `cloche run -- CMD…`. Everything lives under CLOCHE_DATA.
+"""
+
+MODULES: dict[str, tuple[str, ...]] = {
+    "commands_run": ("run", "exec"),
+    "commands_sandbox": ("create", "ps", "stop", "start", "pause", "resume", "rm", "kill"),
+    "commands_record": ("events", "logs", "verify"),
+    "commands_system": ("up", "down", "doctor"),
+    "commands_development": ("demo", "test", "bench", "schema"),
+}
+"""Only the module of the command that was asked for is imported: most of `cloche run -- true` would be imports."""
+
+
+def make_app(wanted: str | None) -> typer.Typer:
+    """With the one command, or with all of them where none of that name is known."""
+    app = typer.Typer(
+        name="cloche",
+        help=HELP,
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+    )
+    # With a single command typer would drop its name; a callback keeps `cloche` a group.
+    app.callback()(lambda: None)
+    chosen = [module for module, commands in MODULES.items() if wanted in commands] or list(MODULES)
+    for module in chosen:
+        importlib.import_module(f"services.cli.{module}").register(app)
+    return app
 
 
 def main() -> None:
     """One clear line and a non-zero code for everything that can be expected to go wrong."""
     try:
-        app()
+        make_app(sys.argv[1] if len(sys.argv) > 1 else None)(prog_name="cloche")
     except ClocheError as error:
         print(f"cloche: {error.message}", file=sys.stderr)
         sys.exit(2 if error.http_status < 500 else 1)

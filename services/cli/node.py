@@ -8,15 +8,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import msgspec
-from msgspec import Struct
-
 from contracts.errors import ClocheError, Unavailable
 from infra.bus.provision import provision
-from infra.embedded.process import Identity, identify
 from infra.embedded.server import EmbeddedServer
 from infra.service import App, MakeApp
 from infra.settings import Settings
+from services.cli.running import Running, leave, record_file
 from services.executor.app import make_app as make_executor
 from services.replay.app import make_app as make_replay
 from services.spawner.app import make_app as make_spawner
@@ -25,27 +22,6 @@ logger = logging.getLogger(__name__)
 
 SERVICES: tuple[MakeApp, ...] = (make_spawner, make_executor, make_replay)
 RESTART_S = 0.5
-
-
-class Running(Struct, frozen=True, kw_only=True):
-    """Written while a node is up."""
-
-    pid: int
-    started: int
-    url: str
-
-
-def record_file(data: Path) -> Path:
-    return data / "run" / "up.json"
-
-
-def find(data: Path) -> Running | None:
-    """The node of a data directory, if one is up and ready."""
-    try:
-        running = msgspec.json.decode(record_file(data).read_bytes(), type=Running)
-    except (OSError, msgspec.MsgspecError):
-        return None
-    return running if Identity(running.pid, running.started).alive else None
 
 
 @contextmanager
@@ -78,20 +54,9 @@ async def serve(settings: Settings, ready: Callable[[Running], None]) -> None:
                         tasks.create_task(_supervise(make(settings), event.set))
                     for event in started:
                         await event.wait()
-                    running = _note(settings, server.url)
-                    ready(running)
+                    ready(leave(settings.data, server.url))
             finally:
                 record_file(settings.data).unlink(missing_ok=True)
-
-
-def _note(settings: Settings, url: str) -> Running:
-    me = identify(os.getpid())
-    assert me is not None
-    running = Running(pid=me.pid, started=me.started, url=url)
-    draft = record_file(settings.data).with_suffix(".draft")
-    draft.write_bytes(msgspec.json.encode(running))
-    draft.replace(record_file(settings.data))
-    return running
 
 
 async def _supervise(app: App, ready: Callable[[], None]) -> None:

@@ -6,15 +6,15 @@ from contextlib import asynccontextmanager
 
 from infra.client import Cloche
 from infra.settings import load
-from services.cli import daemon, node
-from services.cli.show import say
+from services.cli import daemon, running
+from services.cli.words import say
 
 
 @asynccontextmanager
 async def connected(*, keep: bool = False) -> AsyncIterator[Cloche]:
     """Starts the embedded default if none is up, and ends it afterwards unless `keep`."""
     settings = load(os.environ)
-    if settings.url is not None or node.find(settings.data) is not None:
+    if settings.url is not None or running.find(settings.data) is not None:
         async with Cloche.connect(settings) as cloche:
             yield cloche
         return

@@ -15,6 +15,7 @@ from contracts.events.audit import DeadLetter
 from contracts.events.sandbox import SandboxFailed, SandboxStopped
 from contracts.message import EventHead
 from contracts.state import SandboxState
+from services.cli.words import say
 
 console = Console(highlight=False)
 PREVIEW = 100
@@ -23,10 +24,6 @@ PREVIEW = 100
 def json_line(value: Any) -> None:
     sys.stdout.buffer.write(msgspec.json.encode(value) + b"\n")
     sys.stdout.buffer.flush()
-
-
-def say(text: str) -> None:
-    Console(stderr=True, highlight=False).print(Text(text))
 
 
 def sandbox_table(states: tuple[SandboxState, ...]) -> None:

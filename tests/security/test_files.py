@@ -72,7 +72,7 @@ print(sorted(where))
 
 async def test_what_belongs_to_the_system_cannot_be_changed(tmp_path: Path) -> None:
     async with a_sandbox(tmp_path) as inside:
-        for path in ("/usr/bin/env", "/run/cloche/init.py", "/etc/passwd", "/etc/hosts"):
+        for path in ("/usr/bin/env", "/run/cloche/init.pyc", "/etc/passwd", "/etc/hosts"):
             script = f"echo x >> {path} || rm -f {path} || mv /etc/group {path} || chmod 777 {path}"
             assert not (await inside.sh(script)).ok
             assert (await inside.run("test", "-s", path)).ok

@@ -102,5 +102,5 @@ async def test_the_root_and_the_system_are_mounted_read_only(tmp_path: Path) -> 
     async with a_sandbox(tmp_path) as inside:
         lines = (line.split() for line in (await inside.run("cat", "/proc/self/mounts")).out.splitlines())
         options = {where: set(flags.split(",")) for _, where, _, flags, *_ in lines}
-        for where in ("/", "/usr", "/dev", "/etc/passwd", "/run/cloche/init.py"):
+        for where in ("/", "/usr", "/dev", "/etc/passwd", "/run/cloche/init.pyc"):
             assert "ro" in options[where], where

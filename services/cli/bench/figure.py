@@ -1,0 +1,46 @@
+"""One measured figure, beside the bare one that was measured in the same run."""
+
+from msgspec import Struct
+
+
+class Aim(Struct, frozen=True, kw_only=True):
+    """What the project has set itself. One of them is given."""
+
+    below: float | None = None
+    """Of the figure itself."""
+    ratio_from: float | None = None
+
+    def met_by(self, value: float, ratio: float | None) -> bool:
+        if self.below is not None:
+            return value < self.below
+        return ratio is not None and self.ratio_from is not None and ratio >= self.ratio_from
+
+    def text(self, unit: str) -> str:
+        return f"< {self.below:g} {unit}" if self.below is not None else f"≥ {self.ratio_from:g} ×"
+
+
+class Figure(Struct, frozen=True, kw_only=True):
+    what: str
+    value: float
+    unit: str
+    bare: float | None = None
+    beside: str = ""
+    """What the bare figure is of."""
+    aim: Aim | None = None
+
+    @property
+    def ratio(self) -> float | None:
+        return self.value / self.bare if self.bare else None
+
+    @property
+    def met(self) -> bool | None:
+        """None where there is no aim."""
+        return None if self.aim is None else self.aim.met_by(self.value, self.ratio)
+
+
+def number(value: float) -> str:
+    """Three significant digits, without an exponent."""
+    for limit, digits in ((100, 0), (10, 1), (1, 2)):
+        if abs(value) >= limit:
+            return f"{value:,.{digits}f}"
+    return f"{value:.3f}"

@@ -1,0 +1,72 @@
+"""A node of its own for the measurements, as `cloche up` runs it."""
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from msgspec import Struct
+from rich.progress import Progress
+
+from contracts.errors import Invalid, Unavailable
+from infra.access import open_as
+from infra.bus.connection import Bus
+from infra.client import Cloche
+from infra.keeper.client import KeeperClient
+from infra.keeper.launcher import end_keeper
+from infra.sandbox.providers import load_providers
+from infra.settings import Settings, load
+from services.cli import daemon, running
+
+
+class Rig(Struct, frozen=True, kw_only=True):
+    settings: Settings
+    cloche: Cloche
+    admin: Bus
+    """For the bare alternatives: it may make a stream of its own."""
+    progress: Progress
+    processes: tuple[int, ...]
+    """The services, executor among them, and the keeper."""
+
+
+def settings_in(data: Path) -> Settings:
+    """What a process with this CLOCHE_DATA will read. Raises `Invalid` where that would be somebody else's server."""
+    settings = load({**os.environ, "CLOCHE_DATA": str(data)})
+    if settings.url is not None or settings.data != data.absolute():
+        raise Invalid("benchmarks run on a server of their own: unset CLOCHE_URL and CLOCHE_CONFIG")
+    return settings
+
+
+@asynccontextmanager
+async def running_node(data: Path, progress: Progress) -> AsyncIterator[Rig]:
+    """Nothing of it is left afterwards but the directory."""
+    settings = settings_in(data)
+    try:
+        await daemon.start(settings)
+        async with Cloche.connect(settings) as cloche, open_as(settings, "admin") as admin:
+            processes = (await _node_process(settings), await _keeper_process(settings))
+            yield Rig(settings=settings, cloche=cloche, admin=admin, progress=progress, processes=processes)
+    finally:
+        await end_node(settings)
+
+
+async def end_node(settings: Settings) -> None:
+    """Ends the services, every sandbox of the directory and the keeper."""
+    await daemon.stop(settings)
+    async with load_providers(settings.data) as providers:
+        for provider in providers.values():
+            for sandbox in await provider.sandboxes():
+                await provider.remove(sandbox)
+    await end_keeper(settings.data, force=True)
+
+
+async def _node_process(settings: Settings) -> int:
+    node = running.find(settings.data)
+    if node is None:
+        raise Unavailable(f"the node has ended; its log: {daemon.log_file(settings.data)}")
+    return node.pid
+
+
+async def _keeper_process(settings: Settings) -> int:
+    async with await KeeperClient.connect(settings.data) as keeper:
+        return (await keeper.hello()).pid

@@ -1,0 +1,81 @@
+"""The figures as a table: for the terminal, and for docs/benchmarks.md."""
+
+import datetime
+import os
+import platform
+from collections.abc import Sequence
+from pathlib import Path
+
+from msgspec import Struct
+from rich.table import Table
+
+from infra.settings import Durability
+from services.cli.bench.figure import Figure, number
+
+COLUMNS = ("figure", "cloche", "bare", "ratio", "aim", "")
+
+
+class Conditions(Struct, frozen=True, kw_only=True):
+    """What the figures depend on."""
+
+    when: datetime.datetime
+    kernel: str
+    cpus: int
+    python: str
+    durability: Durability
+    quick: bool
+
+    def line(self) -> str:
+        return (
+            f"{self.when:%Y-%m-%d %H:%M} UTC, Linux {self.kernel}, {self.cpus} CPUs, Python {self.python},"
+            f" durability `{self.durability}`{', quick' if self.quick else ''}"
+        )
+
+
+def conditions(when: datetime.datetime, durability: Durability, *, quick: bool) -> Conditions:
+    return Conditions(
+        when=when,
+        kernel=platform.release(),
+        cpus=len(os.sched_getaffinity(0)),
+        python=platform.python_version(),
+        durability=durability,
+        quick=quick,
+    )
+
+
+def cells(figure: Figure) -> tuple[str, ...]:
+    return (
+        figure.what,
+        f"{number(figure.value)} {figure.unit}",
+        "" if figure.bare is None else f"{number(figure.bare)} {figure.unit} ({figure.beside})",
+        "" if figure.ratio is None else f"{number(figure.ratio)} ×",
+        "" if figure.aim is None else figure.aim.text(figure.unit),
+        {None: "", True: "met", False: "missed"}[figure.met],
+    )
+
+
+def for_terminal(figures: Sequence[Figure], under: Conditions) -> Table:
+    table = Table(title=under.line(), box=None, header_style="bold", pad_edge=False, title_justify="left")
+    for name in COLUMNS:
+        table.add_column(name)
+    for figure in figures:
+        table.add_row(*cells(figure), style="yellow" if figure.met is False else "")
+    return table
+
+
+def as_markdown(figures: Sequence[Figure], under: Conditions) -> str:
+    rows = [COLUMNS, tuple("---" for _ in COLUMNS), *(cells(figure) for figure in figures)]
+    return "\n".join([under.line(), "", *(f"| {' | '.join(row)} |" for row in rows)]) + "\n"
+
+
+BEGIN, END = "<!-- table: begin -->", "<!-- table: end -->"
+INTRODUCTION = f"# Benchmarks\n\nWritten by `./cloche bench --write`.\n\n{BEGIN}\n{END}\n"
+
+
+def store(page: Path, table: str) -> None:
+    """Replaces the page's table and leaves the words around it; makes the page where there is none."""
+    text = page.read_text() if page.exists() else INTRODUCTION
+    before, found, rest = text.partition(BEGIN)
+    after = rest.partition(END)[2] if found else ""
+    page.parent.mkdir(parents=True, exist_ok=True)
+    page.write_text(f"{before}{BEGIN}\n\n{table}\n{END}{after}")
