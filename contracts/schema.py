@@ -169,7 +169,6 @@ def _channels() -> Iterator[_Channel]:
     yield _Channel("files", subjects.files_rpc("NODE", "SANDBOX", "VERB"), "receive", ())
     written = tuple({message.name: message for channel in events for message in channel.messages}.values())
     yield _Channel("replayed", subjects.replayed("REPLAY", "ORIGINAL"), "send", written)
-    yield _Channel("stored", subjects.live("ORIGINAL"), "send", ())
 
 
 def _command_channels() -> Iterator[_Channel]:

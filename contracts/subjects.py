@@ -136,11 +136,6 @@ def events_of(
     return [f"{base}.{family}.>" if family else f"{base}.>"]
 
 
-def live(log_filter: str) -> str:
-    """Where what `log_filter` matches is repeated once it is stored."""
-    return f"{ROOT}.live.{log_filter.removeprefix(f'{ROOT}.log.')}"
-
-
 def typed(sandbox: str, types: Sequence[str]) -> list[str]:
     """Filters for one sandbox's events of the given tags (`command.output`) or families (`command`); none = all."""
     found: list[str] = []

@@ -11,8 +11,6 @@ from rich.console import Console
 from rich.text import Text
 
 from contracts import codec, subjects
-from contracts.events.command import CommandOutput
-from contracts.payload import unpack
 from contracts.proof import Proof, Summary
 from infra.bus import reader
 from infra.client import Cloche, CommandResult, Execution, Sandbox
@@ -60,7 +58,7 @@ async def _story(settings: Settings) -> int:
         for limit, by in sandbox.state.enforcement.items():
             note(f"{limit:<8} {by}")
         title("2. Commands, with live output")
-        for command in ("id -un; hostname; ls /home | wc -l", "echo to stdout; echo to stderr >&2; exit 3"):
+        for command in ("id -un; hostname; ls -A / | tr '\\n' ' '", "echo to stdout; echo to stderr >&2; exit 3"):
             await _show(sandbox, command)
         title("3. What is sealed stays sealed")
         await _show(
@@ -80,7 +78,7 @@ async def _story(settings: Settings) -> int:
 
 
 async def _show(sandbox: Sandbox, command: str) -> CommandResult:
-    console.print(Text(f"  $ {command}", style="green"))
+    console.print(Text(f"  $ {command}", style="green"), soft_wrap=True)
     execution = await sandbox.start(command)
     async for chunk in execution.output():
         for line in chunk.data.decode("utf-8", "replace").splitlines():
@@ -125,9 +123,7 @@ async def _replay(cloche: Cloche) -> Summary:
     async for entry in reader.read(cloche.bus, [subjects.LOG], 1, follow=False):
         head = codec.decode_head(entry.data)
         proof.feed(entry.seq, head)
-        fact = codec.decode_fact(head)
-        if not isinstance(fact, CommandOutput) or b"step" not in unpack(fact.data, fact.encoding):
-            event_line(entry.seq, head)
+        event_line(entry.seq, head)
     return proof.summary()
 
 
@@ -147,7 +143,7 @@ def _close(whole: bytes, summary: Summary) -> int:
         "the whole session read again from the log, after the sandbox was removed",
         "the proof that no byte is missing and none is there twice",
     ):
-        console.print(Text(f"  • {line}"))
+        console.print(Text(f"  • {line}"), soft_wrap=True)
     console.print(Text("\nNext: ./cloche run -- sh    or    ./cloche --help"))
     return 0 if complete else 1
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from contracts.errors import ClocheError, Unavailable
 from infra.bus.provision import provision
 from infra.embedded.server import EmbeddedServer
+from infra.keeper.launcher import end_keeper
 from infra.service import App, MakeApp
 from infra.settings import Settings
 from services.cli.running import Running, leave, record_file
@@ -57,6 +58,8 @@ async def serve(settings: Settings, ready: Callable[[Running], None]) -> None:
                     ready(leave(settings.data, server.url))
             finally:
                 record_file(settings.data).unlink(missing_ok=True)
+                # Stays while commands run, and the next node finds it again.
+                await end_keeper(settings.data)
 
 
 async def _supervise(app: App, ready: Callable[[], None]) -> None:

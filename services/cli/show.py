@@ -31,8 +31,9 @@ def sandbox_table(states: tuple[SandboxState, ...]) -> None:
         say("no sandboxes: `cloche create` makes one, `cloche run -- CMD` uses one for a single command")
         return
     table = Table(box=None, header_style="bold", pad_edge=False)
-    for column in ("SANDBOX", "STATUS", "ISOLATION", "NODE", "COMMANDS", "RUNNING", "AGE", "TASK"):
-        table.add_column(column)
+    table.add_column("SANDBOX", no_wrap=True, min_width=max(len(state.sandbox) for state in states))
+    for column in ("STATUS", "ISOLATION", "NODE", "COMMANDS", "RUNNING", "AGE", "TASK"):
+        table.add_column(column, no_wrap=True)
     for state in states:
         table.add_row(
             state.sandbox,

@@ -21,7 +21,7 @@ EVENT_MESSAGES = {f"event.{tag}" for tag in {*registry.EVENTS, *registry.VITALS,
 COMMAND_MESSAGES = {f"command.{tag}" for tag in registry.COMMANDS}
 RPC_MESSAGES = {f"{part}.{verb}" for part in ("query", "answer") for verb in QUERIES}
 EVENT_KINDS: dict[str, type[msgspec.Struct]] = {**registry.EVENTS, **registry.VITALS, "dead_letter": DeadLetter}
-OTHER_CHANNELS = {"event.dead_letter.of_command", "files", "replayed", "stored"}
+OTHER_CHANNELS = {"event.dead_letter.of_command", "files", "replayed"}
 MESSAGES = EVENT_MESSAGES | COMMAND_MESSAGES | RPC_MESSAGES
 
 
@@ -104,7 +104,6 @@ def test_every_message_says_its_tag_and_points_at_its_data() -> None:
         ("query.events", "cloche.rpc.state.events", set()),
         ("answer.events", None, set()),
         ("files", "cloche.rpc.{node}.{sandbox}.files.{verb}", {"node", "sandbox", "verb"}),
-        ("stored", "cloche.live.{original}", {"original"}),
         ("replayed", "cloche.replay.{replay}.{original}", {"replay", "original"}),
     ],
 )

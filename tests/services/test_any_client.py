@@ -59,9 +59,7 @@ def outputs(heard: list[Heard], exec_id: str) -> list[Heard]:
 async def test_one_id_published_many_times_at_once_runs_once(outsider: Outsider, msg_id: bool) -> None:
     mark = f"at-once-{msg_id}"
     order = {"shell": f"echo ran >> {mark}"}
-    await asyncio.gather(
-        *(outsider.order("command.run", SANDBOX, order, id_=mark, msg_id=msg_id) for _ in range(20))
-    )
+    await asyncio.gather(*(outsider.order("command.run", SANDBOX, order, id_=mark, msg_id=msg_id) for _ in range(20)))
     assert await times_run(outsider, mark) == 1
     assert len(ends(outsider.heard, SANDBOX, mark)) == 1
 

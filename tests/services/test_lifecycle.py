@@ -8,7 +8,7 @@ import pytest_asyncio
 
 from contracts.errors import Invalid, SandboxInvalidState, SandboxNotFound
 from contracts.queries import GetTerminal, ListEvents, ListSandboxes
-from contracts.state import Status
+from contracts.state import SandboxState, Status
 from infra.client import Cloche
 from tests.services.node import node_in
 
@@ -105,7 +105,7 @@ async def test_the_read_model_lists_by_filter(cloche: Cloche) -> None:
     assert await _listed(cloche, ListSandboxes(task_id="t-1", status=Status.PAUSED)) == ()
 
 
-async def _listed(cloche: Cloche, query: ListSandboxes) -> tuple[object, ...]:
+async def _listed(cloche: Cloche, query: ListSandboxes) -> tuple[SandboxState, ...]:
     return (await cloche.sandboxes(query)).sandboxes
 
 
