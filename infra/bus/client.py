@@ -8,8 +8,13 @@ from typing import Any
 import nats.aio.client
 from nats import errors
 from nats.aio.client import PING_PROTO
+from nats.aio.msg import Msg
 
 logger = logging.getLogger(__name__)
+
+STORED = b"$JS.ACK."
+"""Where a message of a stream is to be acknowledged. The server's own notices want no acknowledgement."""
+STATUS = "Status"
 
 Tap = Callable[[bytes, bytes, bytes, bytes | None], None]
 """Called with subject, reply, data and raw headers, in the order of arrival. Must not raise or block."""
@@ -24,6 +29,8 @@ class Client(nats.aio.client.Client):
     - `flush` comes back when the server has seen everything before it. The library's PING overtakes what waits.
     - A cancelled `flush` does no harm. In the library its late PONG ends the reading task for good.
     - An error that the server reports leads to a reconnect. The library closes for good.
+    - No message ends the reading task, whatever bytes its publisher put into its subject and headers.
+    - A message of a stream is a message, even if its publisher's headers say that it is a status of the server.
     - `tap` hands over messages without a queue, a task and parsed headers: several times faster on hot paths.
     """
 
@@ -88,6 +95,26 @@ class Client(nats.aio.client.Client):
             return
         logger.error("NATS reports %s", err_msg)
         await self._process_op_err(errors.Error(f"nats: {err_msg}"))
+
+    async def _process_headers(self, headers: bytes | None) -> dict[str, str] | None:
+        try:
+            return await super()._process_headers(headers)
+        except (ValueError, IndexError):
+            return None
+
+    def _build_message(
+        self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: dict[str, str] | None
+    ) -> Msg:
+        if headers and reply.startswith(STORED):
+            headers = {name: value for name, value in headers.items() if name != STATUS}
+        return Msg(
+            _client=self,
+            subject=subject.decode("utf-8", "replace"),
+            reply=reply.decode("utf-8", "replace"),
+            data=data,
+            headers=headers,
+            _sid=sid,
+        )
 
     async def _process_msg(self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: bytes) -> None:
         tap = self._taps.get(sid)

@@ -62,8 +62,11 @@ class _Collector:
 
     def on_reply(self, reply: Reply) -> None:
         status = reply.status
-        if status == 0:
-            self._take(reply)
+        # A sequence tells a stored message: its publisher may have written a status into its headers.
+        if (entry := entry_of(reply.data, reply.headers)) is not None:
+            self.entries.append(entry)
+        elif status == 0:
+            self.on_failure(Unavailable("the server sent a message without a sequence"))
         elif status == END_OF_BATCH:
             self._finish(int(headers.get(reply.headers, b"Nats-Num-Pending") or 0))
         elif status == NOT_FOUND:
@@ -77,13 +80,6 @@ class _Collector:
     def on_failure(self, error: ClocheError) -> None:
         if not self.done.done():
             self.done.set_exception(error)
-
-    def _take(self, reply: Reply) -> None:
-        entry = entry_of(reply.data, reply.headers)
-        if entry is None:
-            self.on_failure(Unavailable("the server sent a message without a sequence"))
-        else:
-            self.entries.append(entry)
 
     def _finish(self, pending: int) -> None:
         if not self.done.done():

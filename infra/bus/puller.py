@@ -11,6 +11,7 @@ from nats import errors as nats_errors
 from nats.aio.msg import Msg
 
 from infra.bus import headers
+from infra.bus.client import STORED
 from infra.bus.connection import Bus
 
 logger = logging.getLogger(__name__)
@@ -75,7 +76,8 @@ class Puller:
         await asyncio.sleep(MISSING_PAUSE_S)
 
     def _take(self, subject: bytes, reply: bytes, data: bytes, raw: bytes | None) -> None:
-        status = headers.status(raw)
+        # What is in the stream is a message, even if its publisher wrote a status into its headers.
+        status = 0 if reply.startswith(STORED) else headers.status(raw)
         if status == HEARTBEAT:
             return
         if status:

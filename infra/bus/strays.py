@@ -3,6 +3,7 @@
 import logging
 from typing import Any
 
+from contracts import subjects
 from contracts.errors import Failure, Invalid
 from contracts.streams import COMMANDS_STREAM
 from infra import clock
@@ -30,7 +31,14 @@ async def sweep(bus: Bus, dead_letter: DeadLetters, *, min_age_s: float = MIN_AG
     waiting = await _subjects(bus)
     covered = await _filters(bus)
     strays = [subject for subject in waiting if not any(matches(subject, each) for each in covered)]
-    return sum([await _sweep_subject(bus, subject, dead_letter, min_age_s) for subject in strays])
+    filters = sorted({_filter_for(subject) for subject in strays})
+    return sum([await _sweep_subject(bus, each, covered, dead_letter, min_age_s) for each in filters])
+
+
+def _filter_for(subject: str) -> str:
+    """A subject that is no text, or looks like a filter, cannot be asked for by its name: everything is looked at."""
+    odd = "\ufffd" in subject or {"*", ">"} & set(subject.split("."))
+    return subjects.COMMANDS if odd else subject
 
 
 async def _subjects(bus: Bus) -> list[str]:
@@ -64,11 +72,13 @@ def matches(subject: str, filter_: str) -> bool:
     return len(tokens) == len(wanted)
 
 
-async def _sweep_subject(bus: Bus, subject: str, dead_letter: DeadLetters, min_age_s: float) -> int:
+async def _sweep_subject(bus: Bus, filter_: str, covered: list[str], dead_letter: DeadLetters, min_age_s: float) -> int:
     swept, start = 0, 1
     while True:
-        found = await page.fetch(bus, subject, start, stream=COMMANDS_STREAM)
+        found = await page.fetch(bus, filter_, start, stream=COMMANDS_STREAM)
         for entry in found.entries:
+            if any(matches(entry.subject, each) for each in covered):
+                continue
             if (clock.now() - entry.time).total_seconds() >= min_age_s:
                 await _bury(bus, entry, dead_letter)
                 swept += 1

@@ -13,7 +13,8 @@ import msgspec
 
 from contracts.errors import Unavailable, from_failure
 from infra.keeper import protocol
-from infra.keeper.layout import Layout, short_address
+from infra.keeper.layout import Layout
+from infra.unix_socket import short_address
 
 T = TypeVar("T")
 _replies = msgspec.msgpack.Decoder(protocol.Reply)

@@ -13,9 +13,9 @@ import msgspec
 from msgspec import Struct
 
 from infra.keeper.launch import Ending, Launched, LaunchFailed, SandboxGone
-from infra.keeper.layout import short_address
 from infra.keeper.outcome import Rusage
 from infra.keeper.protocol import LocalTarget, Scope, Start
+from infra.unix_socket import short_address
 
 MAX_MESSAGE = 4 * 1024 * 1024
 CONNECT_ATTEMPTS = 200

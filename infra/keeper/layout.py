@@ -1,8 +1,5 @@
 """Where the keeper of a data directory keeps things."""
 
-import contextlib
-import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -48,16 +45,3 @@ class Layout(NamedTuple):
         self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.root.chmod(0o700)
         self.execs.mkdir(exist_ok=True, mode=0o700)
-
-
-@contextlib.contextmanager
-def short_address(path: Path) -> Iterator[str]:
-    """An address for a unix socket whose path may be longer than the 107 bytes that an address can hold.
-
-    Valid inside the block. Raises OSError where the directory is not there.
-    """
-    directory = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        yield f"/proc/self/fd/{directory}/{path.name}"
-    finally:
-        os.close(directory)

@@ -15,7 +15,7 @@ from contracts.errors import ClocheError, Conflict, Invalid, Unavailable
 from infra.keeper import protocol
 from infra.keeper.execution import written_after_end
 from infra.keeper.keeper import Keeper
-from infra.keeper.layout import short_address
+from infra.unix_socket import short_address
 
 SLOW = protocol.Wait | protocol.Start | protocol.Signal | protocol.Forget
 IN_FLIGHT = 1024

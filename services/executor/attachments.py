@@ -136,8 +136,12 @@ class Attachments:
         publishing.add_done_callback(lambda _: limit.cancel())
 
     async def _publish(self, client: KeeperClient, context: Context, begun_ns: int) -> None:
-        known = await published(self._bus, context.sandbox, context.exec)
-        await Outlet(self._bus, self._journal, client, context, begun_ns).run(known)
+        """A record that cannot be published stays with the keeper, and must not stop the others."""
+        try:
+            known = await published(self._bus, context.sandbox, context.exec)
+            await Outlet(self._bus, self._journal, client, context, begun_ns).run(known)
+        except Invalid:
+            logger.exception("%s of %s cannot be published", context.exec, context.sandbox)
         self._attached.discard(context.key)
 
     def _spawn(self, key: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:

@@ -7,11 +7,13 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Struct
 
+from contracts import codec
 from contracts.commands.command import Asker, PtySize, RunCommand
-from contracts.errors import SandboxExecFailed
+from contracts.errors import Invalid, SandboxExecFailed
 from contracts.events import command as facts
 from contracts.message import Fact
 from contracts.payload import pack
+from contracts.streams import MAX_MESSAGE_BYTES
 from infra.keeper import outcome
 from infra.keeper.frame import Frame, Kind
 
@@ -22,6 +24,8 @@ LOST_BECAUSE = {
 }
 TIMED_OUT = "timed_out"
 CANCELLED = "cancelled"
+STARTED_BYTES = MAX_MESSAGE_BYTES - 8 * 1024
+"""Leaves room for the envelope and the headers."""
 
 _OUTPUT = {Kind.STDOUT: facts.Stream.STDOUT, Kind.STDERR: facts.Stream.STDERR, Kind.PTY: facts.Stream.PTY}
 
@@ -50,7 +54,8 @@ class Context(Struct, frozen=True, kw_only=True):
 
 
 def context_of(sandbox: str, exec_id: str, order: RunCommand, workspace: str) -> Context:
-    return Context(
+    """Raises `Invalid` for a command line that is too large to be on the record."""
+    context = Context(
         sandbox=sandbox,
         exec=exec_id,
         argv=order.line(),
@@ -61,6 +66,9 @@ def context_of(sandbox: str, exec_id: str, order: RunCommand, workspace: str) ->
         timeout_ms=order.timeout_ms,
         asker=order.asker,
     )
+    if (size := len(codec.encode(started(context)))) > STARTED_BYTES:
+        raise Invalid(f"the command line is too large: {size} bytes, {STARTED_BYTES} at most; use a file or stdin")
+    return context
 
 
 def started(context: Context) -> facts.CommandStarted:

@@ -104,16 +104,20 @@ class Outsider:
         reply = await self.nats.request(f"cloche.rpc.state.{verb}", query, timeout=10)
         return dict(json.loads(reply.data))
 
-    async def publish_raw(self, *messages: tuple[bytes, bytes]) -> None:
-        """Subjects that no client library would let through: `(subject, payload)` straight onto the wire."""
+    async def publish_raw(self, *messages: tuple[bytes, bytes, bytes | None]) -> None:
+        """What no client library would let through: `(subject, payload, headers)` straight onto the wire."""
         host, port, user, password = login(self._data)
         reader, writer = await asyncio.open_connection(host, port)
         try:
             await reader.readline()
             connect = {"user": user, "pass": password, "verbose": False, "pedantic": False, "headers": True}
             writer.write(b"CONNECT %b\r\n" % json.dumps(connect).encode())
-            for subject, payload in messages:
-                writer.write(b"PUB %b %d\r\n%b\r\n" % (subject, len(payload), payload))
+            for subject, payload, headers in messages:
+                if headers is None:
+                    writer.write(b"PUB %b %d\r\n%b\r\n" % (subject, len(payload), payload))
+                else:
+                    whole = headers + payload
+                    writer.write(b"HPUB %b %d %d\r\n%b\r\n" % (subject, len(headers), len(whole), whole))
             writer.write(b"PING\r\n")
             async with asyncio.timeout(PATIENCE_S):
                 while (line := await reader.readline()) != b"PONG\r\n":

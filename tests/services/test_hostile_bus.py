@@ -49,7 +49,7 @@ async def record(node: Node, outsider: Outsider) -> list[Heard]:
     await outsider.until(lambda heard: ends(heard, SANDBOX, ENDED))
     await outsider.order("command.run", SANDBOX, {"shell": "sleep 600"}, id_=RUNNING)
     await outsider.until(lambda heard: of(heard, f"cloche.log.{SANDBOX}.command.started.{RUNNING}"))
-    await outsider.publish_raw(*((bad.subject, bad.payload) for bad in [*LETTERS, *REJECTED]))
+    await outsider.publish_raw(*((bad.subject, bad.payload, bad.headers) for bad in [*LETTERS, *REJECTED]))
     await drained(node)
     assert await outsider.run(SANDBOX, "echo still here") == "still here\n"
     return outsider.heard

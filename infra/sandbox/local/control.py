@@ -1,7 +1,6 @@
 """Speaking to a sandbox's init over its socket."""
 
 import asyncio
-import os
 import socket
 import struct
 from pathlib import Path
@@ -12,6 +11,7 @@ import msgspec
 
 from contracts.errors import Unavailable
 from infra.sandbox.local.layout import SOCKET_NAME
+from infra.unix_socket import short_address
 
 MAX_FRAME = 4 << 20
 
@@ -77,25 +77,19 @@ class InitConnection:
 
 
 async def _connect(connection: socket.socket, control: Path) -> None:
-    # A socket's address holds 107 bytes; a data directory may be deeper than that.
-    directory = os.open(control, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        await asyncio.get_running_loop().sock_connect(connection, f"/proc/self/fd/{directory}/{SOCKET_NAME}")
-    finally:
-        os.close(directory)
+    with short_address(control / SOCKET_NAME) as address:
+        await asyncio.get_running_loop().sock_connect(connection, address)
 
 
 def bind_control_socket(control: Path) -> socket.socket:
     """A fresh socket in place of the old one, bound and not yet listening: init does that, so that it is the peer."""
-    directory = os.open(control, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     fresh = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
     try:
         (control / SOCKET_NAME).unlink(missing_ok=True)
-        fresh.bind(f"/proc/self/fd/{directory}/{SOCKET_NAME}")
+        with short_address(control / SOCKET_NAME) as address:
+            fresh.bind(address)
         (control / SOCKET_NAME).chmod(0o600)
     except BaseException:
         fresh.close()
         raise
-    finally:
-        os.close(directory)
     return fresh
