@@ -8,6 +8,9 @@ from typing import Annotated
 import typer
 
 from contracts.errors import ClocheError
+from infra.access import open_as
+from infra.bus.provision import apply, plan, wanted
+from infra.embedded.users import ADMIN
 from infra.settings import Settings, load
 from services.cli import daemon
 from services.cli.running import Running, find
@@ -18,6 +21,7 @@ def register(app: typer.Typer) -> None:
     app.command("up")(up)
     app.command("down")(down)
     app.command("doctor")(doctor_command)
+    app.command("provision")(provision)
 
 
 def up(
@@ -74,3 +78,23 @@ def doctor_command(json: Annotated[bool, typer.Option("--json", help="One JSON o
     from services.cli import doctor
 
     raise typer.Exit(asyncio.run(doctor.report(load(os.environ), json=json)))
+
+
+def provision(
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would change.")] = False,
+) -> None:
+    """Make the streams and consumers of a running NATS agree with this version. `up` does it by itself."""
+
+    async def go() -> None:
+        settings = load(os.environ)
+        async with open_as(settings, ADMIN) as admin:
+            changes = await plan(admin, wanted(settings.limits, [settings.node]))
+            if not changes:
+                say("nothing to change")
+            elif dry_run:
+                for change in changes:
+                    print(f"would {change.what}")
+            else:
+                await apply(admin, changes, tell=print)
+
+    asyncio.run(go())

@@ -16,7 +16,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "commands_run": ("run", "exec"),
     "commands_sandbox": ("create", "ps", "stop", "start", "pause", "resume", "rm", "kill"),
     "commands_record": ("events", "logs", "verify"),
-    "commands_system": ("up", "down", "doctor"),
+    "commands_system": ("up", "down", "doctor", "provision"),
     "commands_development": ("demo", "test", "bench", "schema"),
 }
 """Only the module of the command that was asked for is imported: most of `cloche run -- true` would be imports."""
