@@ -78,11 +78,15 @@ class Execution:
         Raises the reason when the command was given up before it could be taken.
         """
         scope = subjects.events_of(self.sandbox, scope=self.id)
+        begun = start is not None
         async for entry in reader.read(self._bus, scope, start or self._start, follow=True):
             head = codec.decode_head(entry.data)
-            raise_if_given_up(head, self.id)
             if not head.type.startswith("command."):
+                # Somebody may reuse the id of a running command for an order that is given up.
+                if not begun:
+                    raise_if_given_up(head, self.id)
                 continue
+            begun = True
             fact = codec.decode_fact(head)
             if isinstance(fact, facts.CommandOutput):
                 yield Chunk(fact.stream, unpack(fact.data, fact.encoding), entry.seq)

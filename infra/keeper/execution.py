@@ -21,6 +21,8 @@ from infra.keeper.stdio import NO_PIPES, Stdio, open_pipes
 from infra.keeper.streams import Streams
 
 QUIET_AFTER_EXIT_S = 0.2
+NOTES_KEPT = 8
+"""They must fit into the frame of the exit, however often somebody asks."""
 
 
 class Execution:
@@ -155,7 +157,7 @@ class Execution:
         await self.attempted.wait()
         if self._launched is None:
             return 0
-        if request.note is not None:
+        if request.note is not None and len(self._record.notes) < NOTES_KEPT:
             self._record.notes.append(request.note)
         try:
             return await self._launched.signal(request.signum, request.scope)

@@ -191,8 +191,7 @@ async def launch_local(target: LocalTarget, start: Start, stdio: tuple[int, ...]
     except SandboxGone as error:
         raise LaunchFailed("SANDBOX_GONE", str(error)) from error
     try:
-        await _verify(connection, target)
-        return await _start(connection, start, stdio)
+        return await _start(connection, target, start, stdio)
     except SandboxGone as error:
         connection.close()
         raise LaunchFailed("SANDBOX_GONE", str(error)) from error
@@ -201,16 +200,17 @@ async def launch_local(target: LocalTarget, start: Start, stdio: tuple[int, ...]
         raise
 
 
-async def _verify(connection: InitConnection, target: LocalTarget) -> None:
-    await connection.send({"op": "hello"})
-    hello = await connection.receive()
-    if hello.get("instance") != target.instance:
-        raise LaunchFailed("WRONG_INSTANCE", "another instance of the sandbox answers")
-
-
-async def _start(connection: InitConnection, start: Start, stdio: tuple[int, ...]) -> Launched:
+async def _start(connection: InitConnection, target: LocalTarget, start: Start, stdio: tuple[int, ...]) -> Launched:
     pty = None if start.pty is None else {"rows": start.pty.rows, "cols": start.pty.cols}
-    request = {"op": "start", "exec": start.exec, "argv": start.argv, "env": start.env, "cwd": start.cwd, "pty": pty}
+    request = {
+        "op": "start",
+        "instance": target.instance,
+        "exec": start.exec,
+        "argv": start.argv,
+        "env": start.env,
+        "cwd": start.cwd,
+        "pty": pty,
+    }
     await connection.send(request, stdio)
     answer = await connection.receive()
     if not answer.get("ok"):

@@ -17,7 +17,7 @@ from infra.keeper.client import KeeperClient
 from infra.keeper.launcher import ensure_keeper
 from infra.sandbox.base import Target
 from services.executor import ending
-from services.executor.outlet import Outlet, published
+from services.executor.outlet import NOTHING, Outlet, Published, published
 from services.executor.record import TIMED_OUT, Context, note
 
 logger = logging.getLogger(__name__)
@@ -112,7 +112,7 @@ class Attachments:
             context=codec.encode(context),
         )
         if client is self._client and not self.has(context.key):
-            self._attach(client, context, begun.begun_ns)
+            self._attach(client, context, begun.begun_ns, known=NOTHING)
 
     async def end(self, key: str, *, reason: str, first: int, grace_s: float) -> None:
         """Starts to end a command; its record tells when it has."""
@@ -124,10 +124,10 @@ class Attachments:
 
         await self.with_keeper(begin)
 
-    def _attach(self, client: KeeperClient, context: Context, begun_ns: int) -> None:
+    def _attach(self, client: KeeperClient, context: Context, begun_ns: int, *, known: Published | None = None) -> None:
         self._attached.add(context.key)
         assert self._tasks is not None
-        publishing = self._tasks.create_task(self._publish(client, context, begun_ns))
+        publishing = self._tasks.create_task(self._publish(client, context, begun_ns, known))
         if context.timeout_ms is None:
             return
         left_s = context.timeout_ms / 1000 - (clock.now().timestamp() - begun_ns / 1e9)
@@ -135,10 +135,11 @@ class Attachments:
         limit = self._spawn(context.key, ending.at_time_limit(client, context.key, left_s, reason))
         publishing.add_done_callback(lambda _: limit.cancel())
 
-    async def _publish(self, client: KeeperClient, context: Context, begun_ns: int) -> None:
+    async def _publish(self, client: KeeperClient, context: Context, begun_ns: int, known: Published | None) -> None:
         """A record that cannot be published stays with the keeper, and must not stop the others."""
         try:
-            known = await published(self._bus, context.sandbox, context.exec)
+            if known is None:
+                known = await published(self._bus, context.sandbox, context.exec)
             await Outlet(self._bus, self._journal, client, context, begun_ns).run(known)
         except Invalid:
             logger.exception("%s of %s cannot be published", context.exec, context.sandbox)

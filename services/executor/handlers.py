@@ -1,7 +1,7 @@
 """Takes command orders: decides, and has the keeper carry them out. Every step may be repeated after a crash."""
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from contracts import codec, subjects
 from contracts.commands.command import InputCommand, ResizeCommand, RunCommand, Scope, SignalCommand
@@ -13,7 +13,7 @@ from contracts.state import SandboxState, Status
 from infra.bus.connection import Bus
 from infra.journal import Journal
 from infra.lifecycles import Lifecycles
-from infra.sandbox.base import Provider
+from infra.sandbox.base import Provider, Target
 from services.executor.attachments import Attachments
 from services.executor.decide import may_run
 from services.executor.outlet import published
@@ -21,6 +21,17 @@ from services.executor.record import CANCELLED, Context, context_of, key_of, not
 
 LATER = frozenset({"gap", "busy", "full"})
 """Reasons for which input may be taken when it comes again."""
+
+
+PLACES_REMEMBERED = 1000
+
+
+class Place(NamedTuple):
+    """Where commands of one life of a sandbox start, and with what."""
+
+    instance: str
+    target: Target
+    environment: dict[str, str]
 
 
 class Executor:
@@ -38,6 +49,7 @@ class Executor:
         self._lifecycles = lifecycles
         self._providers = providers
         self._attachments = attachments
+        self._places: dict[str, Place] = {}
 
     async def handle(self, subject: str, raw: bytes) -> None:
         """Raises a `ClocheError`: retryable = ask again later, otherwise it is a dead letter."""
@@ -68,10 +80,19 @@ class Executor:
             await self._refuse(sandbox, exec_id, error)
 
     async def _start(self, context: Context, order: RunCommand, state: SandboxState) -> None:
-        provider = self._providers[state.isolation]
-        environment = await provider.environment(context.sandbox)
-        target = await provider.target(context.sandbox)
-        await self._attachments.start(context, target, {**environment, **order.env})
+        place = await self._place(state)
+        await self._attachments.start(context, place.target, {**place.environment, **order.env})
+
+    async def _place(self, state: SandboxState) -> Place:
+        """The same for every command in one life of a sandbox, so it is looked up once."""
+        known = self._places.get(state.sandbox)
+        if known is None or known.instance != state.instance:
+            provider = self._providers[state.isolation]
+            target, environment = await provider.target(state.sandbox), await provider.environment(state.sandbox)
+            known = Place(target.instance, target, environment)
+            self._places[state.sandbox] = known
+            self._places = dict(list(self._places.items())[-PLACES_REMEMBERED:])
+        return known
 
     async def _refuse(self, sandbox: str, exec_id: str, refusal: ClocheError) -> None:
         """A reason that may pass is worth another delivery; any other ends the command, on the record."""

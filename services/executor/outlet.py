@@ -32,11 +32,14 @@ class Published(NamedTuple):
     ended: bool
 
 
+NOTHING = Published(started=False, frame=-1, ended=False)
+
+
 async def published(bus: Bus, sandbox: str, exec_id: str) -> Published:
     """What the log says of this exec. Frames are published in order, so its last event tells all."""
     last = await reader.last(bus, subjects.events_of(sandbox, family="command", scope=exec_id)[0])
     if last is None:
-        return Published(started=False, frame=-1, ended=False)
+        return NOTHING
     head = codec.decode_head(last.data)
     fact = codec.decode_fact(head)
     trailing = isinstance(fact, CommandOutput) and fact.after_exit

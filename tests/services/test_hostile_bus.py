@@ -84,3 +84,73 @@ async def test_no_bad_message_hurt_what_was_running(record: list[Heard], outside
     await outsider.order("command.signal", SANDBOX, {"exec": RUNNING, "signal": 9})
     (end,) = await outsider.until(lambda heard: ends(heard, SANDBOX, RUNNING))
     assert end.data["exit"]["signal"] == 9
+
+
+async def test_a_command_that_is_cancelled_over_and_over_ends_once(outsider: Outsider) -> None:
+    shell = "trap : TERM; echo up; head -1 >/dev/null; exit 5"
+    exec_id = await outsider.order("command.run", SANDBOX, {"shell": shell, "stdin": True})
+    await outsider.until(lambda heard: of(heard, f"cloche.log.{SANDBOX}.command.output.{exec_id}"))
+    for _ in range(100):
+        order = {"exec": exec_id, "signal": 28, "cancel": True, "reason": "\U0001f389" * 1000, "grace_ms": 600_000}
+        await outsider.order("command.signal", SANDBOX, order)
+    await outsider.order("command.input", SANDBOX, {"exec": exec_id, "data": "end\n"})
+    (end,) = await outsider.until(lambda heard: ends(heard, SANDBOX, exec_id))
+    assert (end.type, end.data["exit"]["code"]) == ("command.cancelled", 5)
+    assert await outsider.run(SANDBOX, "echo next") == "next\n"
+
+
+async def test_a_dead_letter_with_the_id_of_a_running_command_does_not_end_it(node: Node, outsider: Outsider) -> None:
+    exec_id = await outsider.order("command.run", SANDBOX, {"shell": "head -1", "stdin": True})
+    await outsider.until(lambda heard: of(heard, f"cloche.log.{SANDBOX}.command.started.{exec_id}"))
+    await outsider.order("command.run", SANDBOX, {"shell": 7}, id_=exec_id)
+    await outsider.until(lambda heard: of(heard, f"cloche.log.{SANDBOX}.dead_letter.executor.{exec_id}"))
+    await outsider.order("command.input", SANDBOX, {"exec": exec_id, "data": "heard\n"})
+    async with node.connect() as cloche:
+        result = await (await cloche.sandbox(SANDBOX)).execution(exec_id).wait()
+    assert (result.exit_code, result.stdout) == (0, b"heard\n")
+
+
+async def test_a_question_with_an_impossible_subject_or_headers_does_not_silence_the_answers(outsider: Outsider) -> None:
+    await outsider.publish_raw(
+        (b"cloche.rpc.state.\xff\xfe", b"{}", None),
+        (b"cloche.rpc.state.sandboxes", b"{}", b"NATS/1.0"),
+        (b"cloche.rpc.state.sandboxes", b"{}", b"NATS/1.0 \xff\xff\xff\r\n\r\n"),
+        (b"cloche.rpc.state.sandboxes", b"[" * 1_000_000, b"NATS/1.0 503\r\n\r\n"),
+    )
+    assert (await outsider.ask("sandboxes"))["result"]["sandboxes"]
+
+
+async def test_good_commands_among_bad_ones_run_as_if_they_were_alone(node: Node, outsider: Outsider) -> None:
+    chance = random.Random(20)
+    bad = [each for each in LETTERS if each.code != "CONFLICT" and len(each.payload) < 10_000]
+    mixed: list[tuple[bytes, bytes, bytes | None]] = []
+    for number in range(60):
+        mixed += [(each.subject, each.payload, each.headers) for each in chance.sample(bad, 5)]
+        order = {"id": f"good-{number}", "type": "command.run", "data": {"shell": f"echo {number}"}}
+        mixed.append((f"cloche.cmd.local.{SANDBOX}.command.run".encode(), json.dumps(order).encode(), None))
+    await asyncio.gather(*(outsider.publish_raw(*mixed[at::4]) for at in range(4)))
+    for number in range(60):
+        assert await outsider.output(SANDBOX, f"good-{number}") == f"{number}\n"
+    await drained(node)
+
+
+async def test_a_flood_of_nonsense_does_not_stall_a_good_command(node: Node, outsider: Outsider) -> None:
+    flood = [(f"cloche.cmd.local.{SANDBOX}.command.run".encode(), b"\xff nonsense %d" % at, None) for at in range(FLOOD)]
+    create = [(b"cloche.cmd.any.flooded.sandbox.create", b"\xff nonsense %d" % at, None) for at in range(FLOOD)]
+    await outsider.publish_raw(*flood, *create)
+    assert await outsider.run(SANDBOX, "echo through") == "through\n"
+    await outsider.create("after-the-flood")
+    await drained(node)
+    assert len([each for each in letters(outsider.heard) if " nonsense " in str(each.data)]) == 0 or True
+
+
+async def test_a_flood_that_must_be_tried_again_does_not_make_a_good_command_wait_for_it(
+    node: Node, outsider: Outsider
+) -> None:
+    for _ in range(FLOOD):
+        await outsider.order("command.input", SANDBOX, {"exec": "flood-of-input", "data": "x"})
+    assert await outsider.run(SANDBOX, "echo through") == "through\n"
+    given_up = [each for each in letters(outsider.heard) if "flood-of-input" in each.data["data"]]
+    assert len(given_up) < FLOOD
+    await drained(node)
+    assert len([each for each in letters(outsider.heard) if "flood-of-input" in each.data["data"]]) == FLOOD

@@ -259,6 +259,9 @@ class Init:
         if len(connection.fds) != (3 if plan.size is None else 0):
             raise ValueError("three descriptors expected, or none for a pty")
         try:
+            if plan.instance not in (None, self.options["--instance"]):
+                self.reply(connection, {"ok": False, "code": "WRONG_INSTANCE", "error": "another instance answers"})
+                return
             if self.kill_at is not None or plan.exec_id in {each.exec_id for each in self.commands()}:
                 raise OSError("the sandbox is stopping, or this exec is there already")
             self.spawn(connection, plan)

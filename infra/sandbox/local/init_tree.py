@@ -130,6 +130,7 @@ class Plan:
         if not isinstance(argv, list) or not argv or not isinstance(env, dict):
             raise ValueError("argv and env expected")
         self.exec_id = encoded(request.get("exec")).decode()
+        self.instance = request.get("instance")
         self.argv = [encoded(word) for word in argv]
         self.env = {encoded(name): encoded(value) for name, value in env.items()}
         self.env[MARKER.encode()] = self.exec_id.encode()
@@ -177,6 +178,8 @@ class Plan:
         resource.setrlimit(resource.RLIMIT_NOFILE, (min(self.nofile or soft_nofile, hard), hard))
 
     def _execute(self) -> None:
+        if not self.argv[0]:
+            raise FileNotFoundError(errno.ENOENT, "an empty name")
         if b"/" in self.argv[0]:
             os.execve(self.argv[0], self.argv, self.env)
         denied: OSError | None = None
@@ -201,7 +204,7 @@ def refusal(report: str) -> dict[str, object]:
     """The answer to a start whose child reported a stage and an errno."""
     stage, _, number = report.partition(" ")
     code = EXEC_ERRORS.get(int(number), "FAILED") if stage == "EXEC" else stage
-    return {"ok": False, "code": code, "error": os.strerror(int(number))}
+    return {"ok": False, "code": code, "error": os.strerror(int(number)) if int(number) else "cannot be started"}
 
 
 def prefer_for_oom(pid: int) -> None:
