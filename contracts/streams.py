@@ -52,7 +52,8 @@ class ConsumerSpec(Struct, frozen=True, kw_only=True):
     ack_wait_s: float = 5
     max_deliver: int = 1000
     """Far above DELIVERY_LIMIT: giving up is ours to say, in a dead letter, never the server's silence."""
-    max_ack_pending: int = 1000
+    max_ack_pending: int = 100_000
+    """Messages given back for later count too: at this limit nothing new would be delivered."""
 
 
 class BucketSpec(Struct, frozen=True, kw_only=True):

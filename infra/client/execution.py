@@ -17,6 +17,7 @@ from infra.client.orders import publish, raise_if_given_up
 
 SHELL_TIMED_OUT = 124
 SHELL_LOST = 125
+SHELL_REFUSED = {"NOT_FOUND": 127, "NOT_EXECUTABLE": 126}
 INPUT_CHUNK = 48 * 1024
 
 
@@ -50,9 +51,15 @@ class CommandResult(Struct, frozen=True, kw_only=True):
 
     @property
     def shell_code(self) -> int:
-        """As a shell would show it: 128+n for a signal, 124 for a time-out, 125 when there is no exit status."""
+        """As a shell would show it.
+
+        128+n for a signal, 124 for a time-out, 127 for no such program, 126 for one that cannot be run, 125 for any
+        other command without an exit status.
+        """
         if self.timed_out:
             return SHELL_TIMED_OUT
+        if self.failure is not None:
+            return SHELL_REFUSED.get(self.failure.details.get("reason", ""), SHELL_LOST)
         if self.signal is not None:
             return 128 + self.signal
         return SHELL_LOST if self.exit_code is None else self.exit_code

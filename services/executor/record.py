@@ -114,7 +114,7 @@ def fact_of(frame: Frame, context: Context, *, ended: bool) -> Fact | None:
             failed = msgspec.json.decode(frame.payload, type=outcome.Failed)
             what = context.cwd if failed.code == "BAD_CWD" else context.argv[0]
             failure = SandboxExecFailed(f"{what}: {failed.message}", reason=failed.code).failure()
-            return facts.CommandRejected(exec=context.exec, failure=failure, cause=failed.code.lower())
+            return facts.CommandRejected(exec=context.exec, failure=failure, cause=failure.message)
         case Kind.RESIZE:
             size = msgspec.json.decode(frame.payload, type=facts.TerminalSize)
             return facts.CommandInput(

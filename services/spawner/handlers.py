@@ -3,13 +3,14 @@
 import asyncio
 import weakref
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import NamedTuple
 
 import msgspec
 
 from contracts import codec, subjects
 from contracts.commands import sandbox as orders
-from contracts.errors import ClocheError, Conflict, Invalid
+from contracts.errors import ClocheError, Conflict, Failure, Invalid, SandboxCreationFailed
 from contracts.events import sandbox as facts
 from contracts.message import Fact, Order
 from contracts.spec import Isolation, SandboxSpec, merge
@@ -119,9 +120,11 @@ class Spawner:
         try:
             created = await provider.create(request)
             started = await provider.start(asked.sandbox)
-        except ClocheError as error:
-            await provider.remove(asked.sandbox)
-            await self._append(asked, facts.SandboxFailed(failure=error.failure()), state.lifecycle_sequence)
+        except (ClocheError, OSError) as error:
+            failure = _failure_of(error)
+            with suppress(ClocheError):
+                await provider.remove(asked.sandbox)
+            await self._append(asked, facts.SandboxFailed(failure=failure), state.lifecycle_sequence)
             return
         last = state.lifecycle_sequence
         if not state.created:
@@ -146,3 +149,7 @@ class Spawner:
 
     async def _append(self, asked: Asked, fact: Fact, expected: int) -> int:
         return await self._journal.move(asked.sandbox, fact, expected=expected, command=asked.command)
+
+
+def _failure_of(error: ClocheError | OSError) -> Failure:
+    return error.failure() if isinstance(error, ClocheError) else SandboxCreationFailed(str(error)).failure()

@@ -26,6 +26,9 @@ TINY = Sizes(
     events=3,
 )
 
+# The node is left to itself on purpose: it must not end with whoever started it.
+pytestmark = pytest.mark.filterwarnings("ignore:subprocess .* is still running:ResourceWarning")
+
 Benchmark = Callable[[Rig, Sizes], Awaitable[list[Figure]]]
 
 

@@ -17,7 +17,11 @@ async def test_the_python_example_runs_and_prints_what_a_reader_expects(tmp_path
     (program,) = python_blocks()
     async with node_in(tmp_path):
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-c", program, stdout=asyncio.subprocess.PIPE, env={**os.environ, "CLOCHE_DATA": str(tmp_path)}
+            sys.executable,
+            "-c",
+            program,
+            stdout=asyncio.subprocess.PIPE,
+            env={**os.environ, "CLOCHE_DATA": str(tmp_path)},
         )
         out, _ = await process.communicate()
     assert process.returncode == 0
