@@ -13,7 +13,7 @@ from infra.keeper.durable import sync_directory, write_durably
 from infra.keeper.execution import Execution
 from infra.keeper.layout import Layout
 from infra.keeper.protocol import ExecInfo, Start
-from infra.keeper.record import META, Record
+from infra.keeper.record import META, Record, read_meta
 
 BACKLOG_BYTES = 1024**3
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -43,6 +43,9 @@ class Keeper:
         shutil.rmtree(self._layout.forgotten, ignore_errors=True)
         for directory in sorted(self._layout.execs.iterdir()):
             try:
+                if read_meta(directory) is None:
+                    self._remove(directory)
+                    continue
                 record = Record(directory)
                 if not record.final:
                     record.close_lost("keeper_died")

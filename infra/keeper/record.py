@@ -21,12 +21,12 @@ class Meta(Struct, frozen=True, kw_only=True):
     begun_ns: int = 0
 
 
-def _read_meta(directory: Path) -> Meta:
-    """Empty where a crash came before it was whole: the command was not started then, yet its id is taken."""
+def read_meta(directory: Path) -> Meta | None:
+    """None where a crash came before it was whole: then the command was not started. Raises OSError."""
     try:
         return msgspec.json.decode((directory / META).read_bytes(), type=Meta)
     except (FileNotFoundError, msgspec.DecodeError):
-        return Meta()
+        return None
 
 
 class Record:
@@ -34,7 +34,7 @@ class Record:
         """Opens a record, or continues it. Raises OSError where the disk refuses."""
         self.directory = directory
         self.exec_id = directory.name
-        self.meta = _read_meta(directory)
+        self.meta = read_meta(directory) or Meta()
         self.notes: list[str] = []
         self.pinned: int | None = None
         """From here on the record is still needed, whatever was confirmed."""

@@ -40,6 +40,9 @@ def open_pipes(*, stdin: bool) -> Stdio:
     stdin_read, stdin_write, out_read, out_write, err_read, err_write = opened
     for fd in (out_read, err_read):
         widen_pipe(fd)
+    # A sandbox may have another user than the keeper, and must be able to open /dev/stdout and /dev/stdin again.
+    for fd in (*([stdin_read] if stdin else []), out_write, err_write):
+        os.fchmod(fd, 0o666)
     if stdin:
         os.set_blocking(stdin_write, False)
     return Stdio(

@@ -56,13 +56,19 @@ async def test_an_end_on_the_record_stands_when_the_keeper_dies_later() -> None:
         assert result.exit.code == 6
 
 
-async def test_a_directory_without_a_record_is_a_lost_command(tmp_path: Path) -> None:
-    layout = Layout.of(tmp_path)
-    layout.prepare()
-    layout.exec_dir("half").mkdir()
-    async with await ensure_keeper(tmp_path) as client:
-        assert (await client.info("half")).state == "lost"
-        await client.shutdown()
+async def test_a_start_cut_short_before_its_meta_was_whole_never_ran_and_may_be_tried_again() -> None:
+    async with rig() as made:
+        await made.kill_keeper()
+        for exec_id, meta in (("bare", None), ("torn", b'{"context":')):
+            directory = Layout.of(made.data).exec_dir(exec_id)
+            directory.mkdir()
+            if meta is not None:
+                (directory / "meta.json").write_bytes(meta)
+        await made.new_keeper()
+        assert await made.client.list() == []
+        for exec_id in ("bare", "torn"):
+            await made.start("echo", "ran", exec_id=exec_id)
+            assert (await made.final(exec_id)).stdout == b"ran\n"
 
 
 async def test_the_death_of_the_sandbox_is_on_the_record() -> None:
