@@ -100,7 +100,7 @@ def _config_file(env: Mapping[str, str], data: Path) -> tuple[Path, bool]:
 def _read(path: Path, *, required: bool) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text())
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         if required:
             raise Invalid(f"CLOCHE_CONFIG: {path} does not exist") from None
         return {}

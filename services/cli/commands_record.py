@@ -6,7 +6,9 @@ from typing import Annotated
 import typer
 
 from contracts import codec, subjects
+from contracts.errors import Invalid
 from contracts.events.command import CommandOutput, Stream
+from contracts.ids import is_token
 from contracts.payload import unpack
 from contracts.proof import Proof, Summary
 from infra.bus import reader
@@ -60,6 +62,8 @@ def logs(
         async with connected() as cloche:
             sandbox = await cloche.sandbox(sandbox_id)
             filters = subjects.events_of(sandbox_id, family="command", scope=exec_id or "*")
+            if exec_id and not (is_token(exec_id) and await reader.last(cloche.bus, filters[0])):
+                raise Invalid(f"sandbox {sandbox_id!r} has no command {exec_id!r}: see `cloche events {sandbox_id}`")
             async for entry in reader.read(cloche.bus, filters, sandbox.state.first_sequence, follow=follow):
                 fact = codec.decode_fact(codec.decode_head(entry.data))
                 if isinstance(fact, CommandOutput):

@@ -1,14 +1,18 @@
 """`run` and `exec`: a command in a sandbox, as if it were here."""
 
 import asyncio
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 
+from contracts.commands.command import PtySize
+from contracts.errors import Invalid
+from contracts.spec import Isolation as Isolations
 from infra.client import Sandbox
+from services.cli.arguments import SandboxThenCommand
 from services.cli.passthrough import carry, require_terminal, terminal_size
 from services.cli.session import connected
-from services.cli.values import duration_ms, environment, specification
+from services.cli.values import duration_ms, environment, inside_path, specification
 
 Command = Annotated[list[str], typer.Argument(help="The command and its arguments, after `--`.", metavar="-- CMD…")]
 Timeout = Annotated[str | None, typer.Option(help="Time limit: 500ms, 30s, 5m, 1h. Ends as exit code 124.")]
@@ -20,15 +24,18 @@ Isolation = Annotated[str | None, typer.Option(help="docker, devcontainer or loc
 Setting = Annotated[
     list[str] | None, typer.Option("--set", help="Part of the specification: resources.memory_mb=1024. Repeatable.")
 ]
-PASS_ON = {"allow_interspersed_args": False, "ignore_unknown_options": True}
+PASS_ON = {"allow_interspersed_args": False}
 
 
 def register(app: typer.Typer) -> None:
     app.command("run", context_settings=PASS_ON)(run)
-    app.command("exec", context_settings=PASS_ON)(execute)
+    app.command("exec", cls=SandboxThenCommand, context_settings=PASS_ON)(execute)
 
 
 def wanted(isolation: str | None, settings: list[str] | None) -> dict[str, object]:
+    """Raises `Invalid` for what is no isolation and no setting."""
+    if isolation and isolation not in list(Isolations):
+        raise Invalid(f"--isolation {isolation!r}: one of {', '.join(Isolations)}")
     return {**specification(settings or []), **({"isolation": isolation} if isolation else {})}
 
 
@@ -48,14 +55,14 @@ def run(
 
     Exits with the command's own code, 128+n if a signal ended it, 124 at the time limit.
     """
-    if tty:
-        require_terminal()
+    spec = wanted(isolation, setting)
+    how = _how(timeout, env, cwd, interactive=interactive, tty=tty)
 
     async def go() -> int:
         async with connected(keep=keep) as cloche:
-            sandbox = await cloche.create(wanted(isolation, setting), id=sandbox_id)
+            sandbox = await cloche.create(spec, id=sandbox_id)
             try:
-                return await _carry(sandbox, command, timeout, env, cwd, interactive=interactive, tty=tty)
+                return await _carry(sandbox, command, how)
             finally:
                 if not keep:
                     await sandbox.remove(reason="its one command has ended")
@@ -73,33 +80,38 @@ def execute(
     tty: Tty = False,
 ) -> None:
     """Run a command in a sandbox that is already there."""
-    if tty:
-        require_terminal()
+    how = _how(timeout, env, cwd, interactive=interactive, tty=tty)
 
     async def go() -> int:
         async with connected() as cloche:
-            sandbox = await cloche.sandbox(sandbox_id)
-            return await _carry(sandbox, command, timeout, env, cwd, interactive=interactive, tty=tty)
+            return await _carry(await cloche.sandbox(sandbox_id), command, how)
 
     raise typer.Exit(asyncio.run(go()))
 
 
-async def _carry(
-    sandbox: Sandbox,
-    command: list[str],
-    timeout: str | None,
-    env: list[str] | None,
-    cwd: str | None,
-    *,
-    interactive: bool,
-    tty: bool,
-) -> int:
-    execution = await sandbox.start(
-        command,
-        cwd=cwd,
+class _How(NamedTuple):
+    timeout_ms: int | None
+    env: dict[str, str]
+    cwd: str | None
+    stdin: bool
+    pty: PtySize | None
+
+
+def _how(timeout: str | None, env: list[str] | None, cwd: str | None, *, interactive: bool, tty: bool) -> _How:
+    """Raises `Invalid` for a mistake, before anything is started."""
+    if tty:
+        require_terminal()
+    return _How(
+        timeout_ms=duration_ms(timeout) if timeout is not None else None,
         env=environment(env or []),
-        timeout_ms=duration_ms(timeout) if timeout else None,
+        cwd=None if cwd is None else inside_path(cwd),
         stdin=interactive or tty,
         pty=terminal_size() if tty else None,
     )
-    return await carry(execution, stdin=interactive or tty, terminal=tty)
+
+
+async def _carry(sandbox: Sandbox, command: list[str], how: _How) -> int:
+    execution = await sandbox.start(
+        command, cwd=how.cwd, env=how.env, timeout_ms=how.timeout_ms, stdin=how.stdin, pty=how.pty
+    )
+    return await carry(execution, stdin=how.stdin, terminal=how.pty is not None)

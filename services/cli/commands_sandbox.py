@@ -131,7 +131,10 @@ def kill(
     async def go() -> None:
         async with connected() as cloche:
             sandbox = await cloche.sandbox(sandbox_id)
-            execs = [exec_id] if exec_id else await sandbox.running()
+            running = await sandbox.running()
+            if exec_id and exec_id not in running:
+                raise Invalid(f"command {exec_id!r} is not running in sandbox {sandbox_id!r}")
+            execs = [exec_id] if exec_id else running
             if not execs:
                 raise Invalid(f"no command is running in sandbox {sandbox_id!r}")
             for each in execs:

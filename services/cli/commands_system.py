@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from contracts.errors import ClocheError
+from contracts.errors import ClocheError, Unavailable
 from infra.access import open_as
 from infra.bus.provision import apply, plan, wanted
 from infra.embedded.users import ADMIN
@@ -70,7 +70,8 @@ def down() -> None:
     """End the node. Sandboxes and the commands in them go on, and are found again by the next `up`."""
     settings = load(os.environ)
     if not asyncio.run(daemon.stop(settings)):
-        say(f"nothing was running on {settings.data}")
+        raise Unavailable(f"nothing was running on {settings.data}")
+    say(f"down; sandboxes and their commands go on, and `cloche up` finds them again in {settings.data}")
 
 
 def doctor_command(json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False) -> None:

@@ -11,6 +11,7 @@ from contracts.errors import Unavailable
 from infra.embedded import endpoint
 from infra.embedded.process import wait_end
 from infra.embedded.server import EmbeddedServer
+from infra.embedded.store import prepare
 from infra.settings import Settings
 from services.cli.running import Running, find
 
@@ -23,8 +24,11 @@ def log_file(data: Path) -> Path:
 
 
 async def start(settings: Settings) -> Running:
-    """Start a node of its own session, and return when it takes orders. Raises `Unavailable` with its last words."""
-    settings.data.mkdir(parents=True, exist_ok=True, mode=0o700)
+    """Start a node of its own session, and return when it takes orders.
+
+    Raises `Invalid` for a directory that cannot be used, `Unavailable` with the last words of a node that failed.
+    """
+    prepare(settings.data)
     read, write = os.pipe()
     os.set_inheritable(write, True)
     with open(log_file(settings.data), "ab") as log:  # noqa: PTH123, ASYNC230  a path for a child, opened once

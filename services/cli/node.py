@@ -11,6 +11,7 @@ from pathlib import Path
 from contracts.errors import ClocheError, Unavailable
 from infra.bus.provision import provision
 from infra.embedded.server import EmbeddedServer
+from infra.embedded.store import prepare
 from infra.keeper.launcher import end_keeper
 from infra.service import App, MakeApp
 from infra.settings import Settings
@@ -27,10 +28,9 @@ RESTART_S = 0.5
 
 @contextmanager
 def _only_one(data: Path) -> Iterator[None]:
-    """Raises `Unavailable` when another process holds the node."""
-    place = data / "run"
-    place.mkdir(parents=True, exist_ok=True, mode=0o700)
-    descriptor = os.open(place / "up.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    """Raises `Unavailable` when another process holds the node, `Invalid` for a directory that cannot be used."""
+    prepare(data)
+    descriptor = os.open(data / "run" / "up.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield

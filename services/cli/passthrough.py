@@ -49,7 +49,14 @@ async def show(execution: Execution) -> CommandResult:
 
 
 async def carry(execution: Execution, *, stdin: bool, terminal: bool) -> int:
-    """Run it to its end here; returns the exit code to end with."""
+    """Run it to its end here; returns the exit code to end with. Raises why it was not taken at all."""
+    try:
+        return await _carry(execution, stdin=stdin, terminal=terminal)
+    except ExceptionGroup as failed:
+        raise failed.exceptions[0] from None
+
+
+async def _carry(execution: Execution, *, stdin: bool, terminal: bool) -> int:
     with _raw_mode() if terminal else contextlib.nullcontext():
         async with _feeding(execution) if stdin else _nothing(), _signals(execution, terminal=terminal):
             try:
@@ -60,7 +67,8 @@ async def carry(execution: Execution, *, stdin: bool, terminal: bool) -> int:
                 os.dup2(os.open(os.devnull, os.O_WRONLY), STDOUT)
                 return BROKEN_PIPE
     if result.exit_code is None and result.signal is None:
-        print(f"cloche: command {result.outcome}: {result.cause}", file=sys.stderr)
+        why = result.failure.message if result.failure else result.cause
+        print(f"cloche: command {result.outcome}: {why}", file=sys.stderr)
     elif result.outcome == "timed_out":
         print(f"cloche: {result.cause}", file=sys.stderr)
     return result.shell_code
@@ -99,26 +107,28 @@ async def _feed(execution: Execution) -> None:
 
 
 async def _read_stdin() -> AsyncIterator[bytes]:
-    """Chunks until end of file. Regular files cannot be polled, so they are read as they are."""
+    """Chunks until end of file."""
+    while True:
+        await _readable()
+        data = os.read(STDIN, READ_SIZE)
+        if not data:
+            return
+        yield data
+
+
+async def _readable() -> None:
+    """Until a read of stdin would not block. A regular file cannot be polled, and never blocks."""
     loop = asyncio.get_running_loop()
-    readable = asyncio.Event()
+    ready = asyncio.Event()
     try:
-        loop.add_reader(STDIN, readable.set)
-        polled = True
+        # Watched anew for each read: a watch that stays may report once more what was already read.
+        loop.add_reader(STDIN, ready.set)
     except PermissionError:
-        polled = False
+        return
     try:
-        while True:
-            if polled:
-                await readable.wait()
-                readable.clear()
-            data = os.read(STDIN, READ_SIZE)
-            if not data:
-                return
-            yield data
+        await ready.wait()
     finally:
-        if polled:
-            loop.remove_reader(STDIN)
+        loop.remove_reader(STDIN)
 
 
 @contextlib.asynccontextmanager

@@ -19,6 +19,7 @@ from services.cli.words import say
 
 console = Console(highlight=False)
 PREVIEW = 100
+WIDE = 1000
 
 
 def json_line(value: Any) -> None:
@@ -45,7 +46,8 @@ def sandbox_table(states: tuple[SandboxState, ...]) -> None:
             age(state.created_at),
             state.spec.task_id or "",
         )
-    console.print(table)
+    # A narrow terminal wraps lines; it must not cut names that somebody wants to copy.
+    Console(highlight=False, width=WIDE).print(table)
 
 
 def age(since: datetime.datetime) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 from contracts.errors import Invalid
 
 _UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}\Z")
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)?\Z")
 
 
@@ -24,10 +25,17 @@ def environment(pairs: Iterable[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
-        if not equals or not name:
-            raise Invalid(f"--env {pair!r} is not NAME=VALUE")
+        if not equals or not _VARIABLE.match(name):
+            raise Invalid(f"--env {pair!r} is not NAME=VALUE, with a name of letters, digits and '_'")
         found[name] = value
     return found
+
+
+def inside_path(text: str) -> str:
+    """An absolute path in the sandbox."""
+    if not text.startswith("/"):
+        raise Invalid(f"--cwd {text!r} does not start with '/': give the whole path inside, such as /workspace/src")
+    return text
 
 
 def specification(pairs: Iterable[str]) -> dict[str, Any]:

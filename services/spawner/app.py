@@ -4,7 +4,7 @@ import asyncio
 import logging
 import os
 
-from contracts.errors import Unavailable
+from contracts.errors import ClocheError
 from infra.access import open_as
 from infra.bus.broker import make_broker
 from infra.bus.connection import Bus
@@ -62,8 +62,8 @@ async def _sweep_strays(bus: Bus, journal: Journal, every_s: float) -> None:
     while True:
         try:
             await sweep(bus, journal.dead_letter)
-        except Unavailable as error:
-            logger.info("the sweep waits for NATS: %s", error.message)
+        except ClocheError as error:
+            logger.warning("the sweep is tried again: %s", error.message)
         await asyncio.sleep(every_s)
 
 

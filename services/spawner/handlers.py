@@ -144,7 +144,9 @@ class Spawner:
     def _provider(self, isolation: Isolation) -> Provider:
         provider = self._providers.get(isolation)
         if provider is None:
-            raise Invalid(f"node {self._journal.node!r} has no {isolation} sandboxes: {', '.join(self._providers)}")
+            raise Invalid(
+                f"node {self._journal.node!r} has no {isolation} sandboxes, only {', '.join(self._providers)}"
+            )
         return provider
 
     async def _append(self, asked: Asked, fact: Fact, expected: int) -> int:

@@ -56,6 +56,11 @@ def test_the_table_names_the_conditions_and_each_figure() -> None:
     assert "| a thing | 1,234 ms | 2.00 ms (bare) | 617 × | < 10 ms | missed |" in text
 
 
+def test_the_spread_over_few_rounds_is_shown_beside_their_ratio() -> None:
+    text = as_markdown([Figure(what="a thing", value=6, unit="MB/s", bare=10, ratios=(0.7, 0.5, 0.6))], CONDITIONS)
+    assert "| 0.600 × (0.500–0.700) |" in text
+
+
 def test_a_new_table_replaces_the_old_one_and_nothing_else(tmp_path: Path) -> None:
     page = tmp_path / "docs" / "benchmarks.md"
     store(page, "| first |\n")

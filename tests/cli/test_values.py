@@ -1,7 +1,7 @@
 import pytest
 
 from contracts.errors import Invalid
-from services.cli.values import duration_ms, environment, signal_number, specification
+from services.cli.values import duration_ms, environment, inside_path, signal_number, specification
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_environment_values_may_hold_equals_signs_and_be_empty() -> None:
     assert environment(["A=b=c", "EMPTY="]) == {"A": "b=c", "EMPTY": ""}
 
 
-@pytest.mark.parametrize("pair", ["A", "=x"])
+@pytest.mark.parametrize("pair", ["A", "=x", "A-B=x", "1A=x", "A\n=x", "Ä=x", f"{'A' * 129}=x"])
 def test_an_environment_pair_needs_a_name_and_an_equals_sign(pair: str) -> None:
     with pytest.raises(Invalid, match="NAME=VALUE"):
         environment([pair])
@@ -53,3 +53,9 @@ def test_signals_have_names_and_numbers(text: str, number: int) -> None:
 def test_what_is_no_signal_is_refused(text: str) -> None:
     with pytest.raises(Invalid, match="is not a signal"):
         signal_number(text)
+
+
+def test_a_directory_inside_is_given_whole() -> None:
+    assert inside_path("/workspace/src") == "/workspace/src"
+    with pytest.raises(Invalid, match="such as /workspace/src"):
+        inside_path("src")

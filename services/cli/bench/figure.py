@@ -26,6 +26,8 @@ class Figure(Struct, frozen=True, kw_only=True):
     bare: float | None = None
     beside: str = ""
     """What the bare figure is of."""
+    ratios: tuple[float, ...] = ()
+    """Of single rounds, where there are few of them: how far the ratio can be trusted."""
     aim: Aim | None = None
 
     @property

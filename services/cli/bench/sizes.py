@@ -21,7 +21,7 @@ class Sizes(Struct, frozen=True, kw_only=True):
 
 
 FULL = Sizes(
-    rounds=3,
+    rounds=5,
     round_trips=300,
     output_bytes=512 * 1024 * 1024,
     lines=240,

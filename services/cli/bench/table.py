@@ -48,10 +48,17 @@ def cells(figure: Figure) -> tuple[str, ...]:
         figure.what,
         f"{number(figure.value)} {figure.unit}",
         "" if figure.bare is None else f"{number(figure.bare)} {figure.unit} ({figure.beside})",
-        "" if figure.ratio is None else f"{number(figure.ratio)} ×",
+        _ratio(figure),
         "" if figure.aim is None else figure.aim.text(figure.unit),
         {None: "", True: "met", False: "missed"}[figure.met],
     )
+
+
+def _ratio(figure: Figure) -> str:
+    if figure.ratio is None:
+        return ""
+    spread = f" ({number(min(figure.ratios))}–{number(max(figure.ratios))})" if figure.ratios else ""
+    return f"{number(figure.ratio)} ×{spread}"
 
 
 def for_terminal(figures: Sequence[Figure], under: Conditions) -> Table:

@@ -3,13 +3,14 @@
 import asyncio
 import os
 import time
+from typing import NamedTuple
 
 from contracts import subjects
 from infra.bus import reader
 from infra.client import Execution, Sandbox
 from services.cli.bench.bare import drop_scratch_stream, make_scratch_stream, timed_publish
 from services.cli.bench.figure import Aim, Figure
-from services.cli.bench.memory import Growth, watched
+from services.cli.bench.memory import watched
 from services.cli.bench.percentile import median
 from services.cli.bench.rig import Rig
 from services.cli.bench.sizes import Sizes
@@ -21,42 +22,48 @@ AIM_GROWTH_MB = 80
 BESIDE = "nats-py, 64 KiB messages, window 64"
 
 
+class Seconds(NamedTuple):
+    """Of each round."""
+
+    unwatched: list[float]
+    followed: list[float]
+    bare: list[float]
+
+
 async def throughput(rig: Rig, sizes: Sizes) -> list[Figure]:
     sandbox = await rig.cloche.create()
     await sandbox.run(["true"])
-    ours: list[float] = []
-    bare: list[float] = []
-    growth = await _growth_of_both(rig, sizes, sandbox, ours, bare)
-    followed = await _followed(sandbox, sizes.output_bytes)
+    seconds = Seconds([], [], [])
+    async with watched(*rig.processes) as growth:
+        for _ in rig.progress.track(range(sizes.rounds), description="output throughput"):
+            seconds.unwatched.append(await _unwatched(rig, sandbox, sizes.output_bytes))
+            seconds.bare.append(await _bare(rig, sizes.output_bytes))
+            seconds.followed.append(await _followed(sandbox, sizes.output_bytes))
     await sandbox.remove()
-    rate = sizes.output_bytes / MB
-    whole = f"{rate:g} MB of output"
-    bare_rate = rate / median(bare)
+    return _figures(seconds, sizes.output_bytes / MB, growth.bytes / MB)
+
+
+def _figures(seconds: Seconds, size_mb: float, growth_mb: float) -> list[Figure]:
+    whole = f"{size_mb:.0f} MB of output"
     return [
+        _rate(f"{whole} into the log", seconds.unwatched, seconds.bare, size_mb, Aim(ratio_from=AIM_RATIO)),
+        _rate(f"{whole}, with a follower", seconds.followed, seconds.bare, size_mb, None),
         Figure(
-            what=f"{whole} into the log",
-            value=rate / median(ours),
-            unit="MB/s",
-            bare=bare_rate,
-            beside=BESIDE,
-            aim=Aim(ratio_from=AIM_RATIO),
-        ),
-        Figure(what=f"{whole}, with a follower", value=rate / followed, unit="MB/s", bare=bare_rate, beside=BESIDE),
-        Figure(
-            what=f"{whole}, growth of services and keeper",
-            value=growth.bytes / MB,
-            unit="MB",
-            aim=Aim(below=AIM_GROWTH_MB),
+            what=f"{whole}, growth of services and keeper", value=growth_mb, unit="MB", aim=Aim(below=AIM_GROWTH_MB)
         ),
     ]
 
 
-async def _growth_of_both(rig: Rig, sizes: Sizes, sandbox: Sandbox, ours: list[float], bare: list[float]) -> Growth:
-    async with watched(*rig.processes) as growth:
-        for _ in rig.progress.track(range(sizes.rounds), description="output throughput"):
-            ours.append(await _unwatched(rig, sandbox, sizes.output_bytes))
-            bare.append(await _bare(rig, sizes.output_bytes))
-    return growth
+def _rate(what: str, ours: list[float], bare: list[float], size_mb: float, aim: Aim | None) -> Figure:
+    return Figure(
+        what=what,
+        value=size_mb / median(ours),
+        unit="MB/s",
+        bare=size_mb / median(bare),
+        beside=BESIDE,
+        ratios=tuple(theirs / mine for mine, theirs in zip(ours, bare, strict=True)),
+        aim=aim,
+    )
 
 
 async def _write(sandbox: Sandbox, size: int) -> Execution:

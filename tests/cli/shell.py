@@ -1,0 +1,93 @@
+"""`cloche` as a person at a shell has it: a data directory, arguments, bytes in, bytes out."""
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from infra.keeper.launcher import end_keeper
+from tests.services.node import ROOT, end_sandboxes
+
+PATIENCE_S = 60.0
+
+
+class Said(NamedTuple):
+    code: int
+    out: bytes
+    err: bytes
+
+
+class Shell:
+    def __init__(self, data: Path) -> None:
+        self.data = data
+        self.env = {
+            **os.environ,
+            "CLOCHE_DATA": str(data),
+            "CLOCHE_DURABILITY": "process",
+            "PYTHONPATH": str(ROOT),
+            "COLUMNS": "80",
+        }
+
+    def argv(self, *arguments: str) -> list[str]:
+        return [sys.executable, "-m", "services.cli", *arguments]
+
+    def __call__(self, *arguments: str, stdin: bytes = b"") -> Said:
+        done = subprocess.run(
+            self.argv(*arguments), input=stdin, capture_output=True, env=self.env, timeout=PATIENCE_S, check=False
+        )
+        return Said(done.returncode, done.stdout, done.stderr)
+
+    @contextmanager
+    def begun(self, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+        """A command line that goes on; whatever is left of it in the end is killed."""
+        with subprocess.Popen(
+            self.argv(*arguments),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=self.env,
+        ) as process:
+            try:
+                yield process
+            finally:
+                process.kill()
+
+    def running(self) -> list[str]:
+        """The command lines of all processes that work on this data directory."""
+        mark = f"CLOCHE_DATA={self.data}\0".encode()
+        found = []
+        for entry in os.scandir("/proc"):
+            try:
+                if entry.name.isdigit() and mark in Path(entry.path, "environ").read_bytes() + b"\0":
+                    found.append(Path(entry.path, "cmdline").read_bytes().replace(b"\0", b" ").decode())
+            except OSError:
+                continue
+        return found
+
+
+@contextmanager
+def cleaned(data: Path) -> Iterator[Shell]:
+    """Ends whatever a test leaves behind."""
+    shell = Shell(data)
+    try:
+        yield shell
+    finally:
+        shell("down")
+        asyncio.run(_end(data))
+
+
+async def _end(data: Path) -> None:
+    await end_sandboxes(data)
+    await end_keeper(data, force=True)
+
+
+@contextmanager
+def up_in(data: Path) -> Iterator[Shell]:
+    with cleaned(data) as shell:
+        said = shell("up", "--detach")
+        assert said.code == 0, said.err
+        yield shell

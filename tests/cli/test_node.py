@@ -1,0 +1,84 @@
+"""The node that the command line starts and ends by itself."""
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.cli.shell import PATIENCE_S, Shell, cleaned
+
+
+def test_run_with_nothing_up_starts_what_it_needs_and_leaves_no_process_behind(tmp_path: Path) -> None:
+    with cleaned(tmp_path / "data") as cloche:
+        said = cloche("run", "--id", "alone", "--", "sh", "-c", "echo out; exit 3")
+        assert (said.code, said.out, said.err) == (3, b"out\n", b"")
+        assert cloche.running() == []
+        assert cloche("logs", "alone").out == b"out\n"
+        assert cloche.running() == []
+
+
+def test_a_mistake_with_nothing_up_leaves_no_process_behind(tmp_path: Path) -> None:
+    with cleaned(tmp_path / "data") as cloche:
+        said = cloche("exec", "nobody", "--", "true")
+        assert (said.code, said.err) == (2, b"cloche: there is no sandbox 'nobody'\n")
+        assert cloche.running() == []
+
+
+def test_up_is_told_once_and_down_ends_it_once(tmp_path: Path) -> None:
+    with cleaned(tmp_path / "data") as cloche:
+        first = cloche("up", "--detach")
+        assert first.code == 0
+        assert first.out.startswith(b"up on nats://127.0.0.1:")
+        assert cloche("up", "--detach").out == first.out
+        assert cloche("down").code == 0
+        again = cloche("down")
+        assert (again.code, again.err.decode()) == (1, f"cloche: nothing was running on {cloche.data}\n")
+
+
+def test_what_runs_goes_on_while_the_node_is_down_and_is_found_again(tmp_path: Path) -> None:
+    with cleaned(tmp_path / "data") as cloche:
+        cloche("create", "--id", "box")
+        with cloche.begun("exec", "box", "--", "sh", "-c", "echo up; while [ ! -e go ]; do sleep 0.05; done; echo on"):
+            with cloche.begun("logs", "box", "-f") as logs:
+                assert logs.stdout is not None
+                assert logs.stdout.readline() == b"up\n"
+            assert cloche("down").code == 0
+        assert cloche("up", "--detach").code == 0
+        assert cloche("exec", "box", "--", "touch", "go").code == 0
+        with cloche.begun("logs", "box", "-f") as logs:
+            assert logs.stdout is not None
+            assert [logs.stdout.readline(), logs.stdout.readline()] == [b"up\n", b"on\n"]
+        assert json.loads(cloche("verify", "--json").out)["findings"] == []
+
+
+def test_up_in_the_foreground_ends_with_ctrl_c(tmp_path: Path) -> None:
+    with cleaned(tmp_path / "data") as cloche, cloche.begun("up") as process:
+        assert process.stderr is not None
+        assert process.stderr.readline().startswith(b"up on nats://")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(PATIENCE_S) == 0
+
+
+@pytest.mark.parametrize("arguments", [["up"], ["up", "--detach"], ["run", "--", "true"], ["ps"]], ids=" ".join)
+def test_a_data_directory_that_cannot_be_one_is_one_clear_line(tmp_path: Path, arguments: list[str]) -> None:
+    file = tmp_path / "file"
+    file.write_text("")
+    said = Shell(file)(*arguments)
+    assert said.code != 0
+    assert (said.out, said.err.count(b"\n")) == (b"", 1), said.err
+    assert str(file) in said.err.decode()
+    assert b"CLOCHE_DATA" in said.err
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become somebody else")
+@pytest.mark.parametrize("arguments", [["up"], ["run", "--", "true"]], ids=" ".join)
+def test_a_data_directory_of_somebody_else_is_one_clear_line(tmp_path: Path, arguments: list[str]) -> None:
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    os.chown(theirs, 65534, 65534)
+    said = Shell(theirs)(*arguments)
+    assert said.code != 0
+    assert said.err.count(b"\n") == 1, said.err
+    assert b"belongs to another user" in said.err
