@@ -20,7 +20,11 @@ class DecodedCommand(NamedTuple):
 
 
 def encode(message: Any) -> bytes:
-    return _encoder.encode(message)
+    """Raises `Invalid` for text that is not Unicode, such as an argument of the command line that is not UTF-8."""
+    try:
+        return _encoder.encode(message)
+    except UnicodeEncodeError as error:
+        raise Invalid(f"text that is not UTF-8 cannot be sent: {error.object[:80]!r}") from error
 
 
 _decoders: dict[type[Any], msgspec.json.Decoder[Any]] = {}

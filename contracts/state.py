@@ -15,6 +15,7 @@ from contracts.message import EventHead, Fact
 from contracts.spec import Isolation, SandboxSpec
 
 RECENT_COMMANDS = 20
+ARGV_CHARACTERS = 500
 
 
 class Status(StrEnum):
@@ -180,7 +181,7 @@ def _command(state: SandboxState, sequence: int, head: EventHead, fact: Fact) ->
         case command.CommandStarted():
             begun = CommandState(
                 exec=fact.exec,
-                argv=fact.argv,
+                argv=_brief(fact.argv),
                 started_at=head.time,
                 first_sequence=sequence,
                 pty=fact.pty is not None,
@@ -207,6 +208,18 @@ def _command(state: SandboxState, sequence: int, head: EventHead, fact: Fact) ->
             rejected = replace(_known(state, fact.exec, sequence), outcome="rejected", cause=fact.failure.message)
             return _ended(state, rejected)
     return state
+
+
+def _brief(argv: tuple[str, ...]) -> tuple[str, ...]:
+    """Enough to know it by; the whole stands in `command.started`."""
+    shown: list[str] = []
+    room = ARGV_CHARACTERS
+    for word in argv:
+        if len(word) > room:
+            return (*shown, f"{word[:room]}…")
+        shown.append(word)
+        room -= len(word) + 1
+    return tuple(shown)
 
 
 def _known(state: SandboxState, exec_id: str, sequence: int) -> CommandState:

@@ -15,7 +15,9 @@ BLOBS_BUCKET = "cloche_blobs"
 DEDUPE_WINDOW_S = 120.0
 MAX_MESSAGE_BYTES = 1024 * 1024
 DELIVERY_LIMIT = 5
-"""A command that failed so often is given up: dead letter."""
+"""A command that its handler gave back so often is given up: dead letter."""
+CRASH_LIMIT = 100
+"""A command that was delivered so often, and never came to an end, takes its handler's process with it."""
 
 
 class Retention(StrEnum):
@@ -51,7 +53,7 @@ class ConsumerSpec(Struct, frozen=True, kw_only=True):
     filters: tuple[str, ...]
     ack_wait_s: float = 5
     max_deliver: int = 1000
-    """Far above DELIVERY_LIMIT: giving up is ours to say, in a dead letter, never the server's silence."""
+    """Far above CRASH_LIMIT: giving up is ours to say, in a dead letter, never the server's silence."""
     max_ack_pending: int = 100_000
     """Messages given back for later count too: at this limit nothing new would be delivered."""
 

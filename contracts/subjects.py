@@ -44,7 +44,7 @@ FAMILIES: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 
 DEAD_LETTER = "dead_letter"
-"""`dead_letter.<service>[.<command>]`: the kind is the service that gave up, so that the server holds who may write it."""
+"""`dead_letter.<service>[.<command>]`: the kind is the service that gave up, so the server can hold who writes it."""
 
 
 class CommandSubject(NamedTuple):

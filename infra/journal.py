@@ -20,6 +20,7 @@ from infra.bus.connection import Bus
 from infra.bus.publisher import Expect, append
 
 DEAD_LETTER_BYTES = 16 * 1024
+REASON_CHARACTERS = 2000
 
 
 class Written(NamedTuple):
@@ -86,6 +87,7 @@ class Journal:
     def dead_letter(self, subject: str, raw: bytes, failure: Failure, *, delivered: int, sequence: int) -> Written:
         """`sequence` is the message's own in the command stream: one dead letter each, however often it is written."""
         packed = pack(raw[:DEAD_LETTER_BYTES])
+        failure = Failure(code=failure.code, message=failure.message[:REASON_CHARACTERS], retryable=failure.retryable)
         letter = DeadLetter(
             subject=subject,
             reason=failure,

@@ -1,12 +1,16 @@
 """Every sandbox's lifecycle, followed live from the log and kept in memory."""
 
 import asyncio
+import logging
 from collections.abc import Iterator
 
 from contracts import codec, subjects
+from contracts.errors import Invalid
 from contracts.state import SandboxState, Status, apply
 from infra.bus import reader
 from infra.bus.connection import Bus
+
+logger = logging.getLogger(__name__)
 
 
 class Lifecycles:
@@ -43,8 +47,12 @@ class Lifecycles:
                 self.caught_up.set()
 
     def _apply(self, sequence: int, raw: bytes) -> None:
-        head = codec.decode_head(raw)
-        state = apply(self._states.get(head.sandboxid), sequence, head)
+        try:
+            head = codec.decode_head(raw)
+            state = apply(self._states.get(head.sandboxid), sequence, head)
+        except Invalid as error:
+            logger.error("event %d cannot be read: %s", sequence, error.message)  # noqa: TRY400
+            return
         if state is None:
             return
         if state.status == Status.REMOVED:

@@ -43,8 +43,8 @@ def main(make_app: MakeApp) -> None:
     try:
         app = make_app(load(os.environ))
         uvloop.run(until_told(app.serve(lambda: print(f"{app.name}: ready", file=sys.stderr, flush=True))))  # noqa: T201
-    except ClocheError as error:
-        sys.exit(f"cloche: {error.message}")
+    except* ClocheError as errors:
+        sys.exit(f"cloche: {errors.exceptions[0]}")
 
 
 async def until_told(work: Coroutine[Any, Any, None]) -> None:

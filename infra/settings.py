@@ -30,7 +30,6 @@ class Durability(StrEnum):
 class Intervals(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How often the things happen that nothing else triggers."""
 
-    output_flush_ms: Annotated[int, Meta(ge=1, le=1000)] = 10
     sweep_s: Annotated[float, Meta(ge=0.1, le=3600)] = 5.0
     health_s: Annotated[float, Meta(ge=0.1, le=3600)] = 5.0
 

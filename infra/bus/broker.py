@@ -18,7 +18,7 @@ from contracts.errors import Invalid, Unavailable
 from contracts.streams import ConsumerSpec
 from infra.bus.client import Client
 from infra.bus.connection import Bus
-from infra.bus.settle import DeadLetters, Handler, settle
+from infra.bus.settle import DeadLetters, Failures, Handler, settle
 
 logger = logging.getLogger(__name__)
 
@@ -74,6 +74,7 @@ class BusBroker(NatsBroker):
             max_reconnect_attempts=-1,
         )
         self.bus = bus
+        self.failures = Failures()
 
     async def _connect(self) -> Client:
         patient = cast("Client", _Patient(self.bus))
@@ -102,7 +103,9 @@ def take(broker: BusBroker, spec: ConsumerSpec, handle: Handler, dead_letter: De
     """
 
     async def consume(message: NatsMessage) -> None:
-        await settle(broker.bus, message.raw_message, handle, dead_letter, ack_wait_s=spec.ack_wait_s)
+        await settle(
+            broker.bus, message.raw_message, handle, dead_letter, failures=broker.failures, ack_wait_s=spec.ack_wait_s
+        )
 
     broker.subscriber(
         spec.filters[0],

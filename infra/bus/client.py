@@ -16,6 +16,8 @@ STORED = b"$JS.ACK."
 """Where a message of a stream is to be acknowledged. The server's own notices want no acknowledgement."""
 STATUS = "Status"
 
+FLUSH_TIMEOUT_S = 10.0
+
 Tap = Callable[[bytes, bytes, bytes, bytes | None], None]
 """Called with subject, reply, data and raw headers, in the order of arrival. Must not raise or block."""
 
@@ -68,6 +70,19 @@ class Client(nats.aio.client.Client):
         if not self.is_connected:
             raise errors.ConnectionReconnectingError
         await super().publish(subject, payload, reply, headers)
+
+    async def flush(self, timeout: float = FLUSH_TIMEOUT_S) -> None:
+        """The library's own waits by `wait_for`, which in Python 3.11 drops a cancellation that comes with the PONG."""
+        if self.is_closed:
+            raise errors.ConnectionClosedError
+        answered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        try:
+            async with asyncio.timeout(timeout):
+                await self._send_ping(answered)
+                await answered
+        except TimeoutError:
+            answered.cancel()
+            raise errors.FlushTimeoutError from None
 
     async def _flush_pending(self, force_flush: bool = False) -> Any:
         task = asyncio.current_task()

@@ -1,17 +1,24 @@
 """The loop of a service over its durable consumer."""
 
 import asyncio
+import collections
+import contextlib
 from collections.abc import Callable
 
+from nats import errors as nats_errors
 from nats.aio.msg import Msg
 
 from contracts import subjects
 from contracts.streams import ConsumerSpec
 from infra.bus.connection import Bus
 from infra.bus.puller import Puller
-from infra.bus.settle import DeadLetters, Handler, Outcome, settle, working
+from infra.bus.settle import DeadLetters, Failures, Handler, Outcome, settle
 
 __all__ = ["DeadLetters", "Handler", "Outcome", "run", "settle"]
+
+LANE_LENGTH = 100
+"""Messages of one key that wait; more are given back for later, so that one key cannot fill the whole house."""
+LATER_S = 1.0
 
 
 async def run(
@@ -25,36 +32,70 @@ async def run(
 ) -> None:
     """Handle messages until cancelled. `handle(subject, payload)` ends as `settle` says.
 
-    Up to `concurrency` at a time; those with the same `key(subject)` (the sandbox) one after another, in the order of
-    the queue. One that is given back for later comes again after those that follow it.
+    Up to `concurrency` keys at a time; messages with the same `key(subject)` (the sandbox) one after another, in the
+    order of the queue. One that is given back for later comes again after those that follow it.
     Survives restarts of the server; a missing consumer is complained about once and waited for.
     On cancellation, running handlers are cancelled and their messages are delivered again.
     """
-    lanes: dict[str, _Lane] = {}
-    free = asyncio.Semaphore(concurrency)
+    lanes = _Lanes(bus, spec, handle, dead_letter, concurrency)
     puller = Puller(bus, spec.stream, spec.durable)
-
-    async def work(msg: Msg, lane: _Lane) -> None:
-        try:
-            async with working(msg, spec.ack_wait_s / 2), lane.lock:
-                await settle(bus, msg, handle, dead_letter, ack_wait_s=spec.ack_wait_s)
-        finally:
-            lane.waiting -= 1
-            if not lane.waiting:
-                lanes.pop(lane.name, None)
-            free.release()
-
     async with puller.open(), asyncio.TaskGroup() as tasks:
+        tasks.create_task(lanes.keep_telling())
         while True:
-            await free.acquire()
+            await lanes.room()
             msg = await puller.next()
-            lane = lanes.setdefault(key(msg.subject), _Lane(key(msg.subject)))
-            lane.waiting += 1
-            tasks.create_task(work(msg, lane))
+            await lanes.put(key(msg.subject), msg, tasks)
 
 
-class _Lane:
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.lock = asyncio.Lock()
-        self.waiting = 0
+class _Lanes:
+    def __init__(
+        self, bus: Bus, spec: ConsumerSpec, handle: Handler, dead_letter: DeadLetters, concurrency: int
+    ) -> None:
+        self._bus = bus
+        self._spec = spec
+        self._handle = handle
+        self._dead_letter = dead_letter
+        self._failures = Failures()
+        self._slots = asyncio.Semaphore(concurrency)
+        self._lanes: dict[str, collections.deque[Msg]] = {}
+
+    async def room(self) -> None:
+        """A free slot exists, so that what is pulled can be begun: what nobody here can begin stays in the queue."""
+        async with self._slots:
+            return
+
+    async def put(self, name: str, msg: Msg, tasks: asyncio.TaskGroup) -> None:
+        lane = self._lanes.get(name)
+        if lane is None:
+            self._lanes[name] = collections.deque([msg])
+            tasks.create_task(self._work(name))
+        elif len(lane) < LANE_LENGTH:
+            lane.append(msg)
+        else:
+            with contextlib.suppress(nats_errors.Error):
+                await msg.nak(LATER_S)
+
+    async def _work(self, name: str) -> None:
+        lane = self._lanes[name]
+        try:
+            while lane:
+                async with self._slots:
+                    await settle(
+                        self._bus,
+                        lane[0],
+                        self._handle,
+                        self._dead_letter,
+                        failures=self._failures,
+                        ack_wait_s=self._spec.ack_wait_s,
+                    )
+                lane.popleft()
+        finally:
+            del self._lanes[name]
+
+    async def keep_telling(self) -> None:
+        """Messages that wait in a lane are in hand, and not to be delivered again meanwhile."""
+        while True:
+            await asyncio.sleep(self._spec.ack_wait_s / 4)
+            for msg in [msg for lane in self._lanes.values() for msg in list(lane)[1:]]:
+                with contextlib.suppress(nats_errors.Error):
+                    await msg.in_progress()

@@ -130,6 +130,7 @@ async def read(
         while cursor.in_reach(stop):
             if live:
                 live.reset()
+                head = (await _patiently(bus, bounds)).last
             found = await _patiently(bus, lambda bus: fetch(bus, filters, cursor.next))
             await cursor.check(bus, found, head)
             for entry in found.entries:
@@ -139,6 +140,8 @@ async def read(
                 continue
             if live is None:
                 return
+            # Nothing that matches lies before the head, so the next look need not step over it again.
+            cursor.next = max(cursor.next, head + 1)
             while cursor.in_reach(stop) and (following := await live.next(IDLE_CHECK_S)):
                 if not cursor.continues(following):
                     break

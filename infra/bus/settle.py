@@ -11,7 +11,7 @@ from nats import errors as nats_errors
 from nats.aio.msg import Msg
 
 from contracts.errors import ClocheError, Failure, Invalid
-from contracts.streams import DELIVERY_LIMIT
+from contracts.streams import CRASH_LIMIT, DELIVERY_LIMIT
 from infra.bus.connection import Bus
 from infra.bus.publisher import append
 
@@ -40,19 +40,43 @@ class Outcome(StrEnum):
     DEAD = "dead"
 
 
-async def settle(bus: Bus, msg: Msg, handle: Handler, dead_letter: DeadLetters, *, ack_wait_s: float = 5) -> Outcome:
+class Failures:
+    """How often the handler gave each message back. A delivery that died with its process does not count."""
+
+    def __init__(self) -> None:
+        self._counts: dict[int, int] = {}
+
+    def add(self, msg: Msg) -> int:
+        number = msg.metadata.sequence.stream
+        self._counts[number] = self._counts.get(number, 0) + 1
+        return self._counts[number]
+
+    def forget(self, msg: Msg) -> None:
+        self._counts.pop(msg.metadata.sequence.stream, None)
+
+
+async def settle(
+    bus: Bus,
+    msg: Msg,
+    handle: Handler,
+    dead_letter: DeadLetters,
+    *,
+    failures: Failures | None = None,
+    ack_wait_s: float = 5,
+) -> Outcome:
     """Handle one message of a durable consumer and tell the server how it ended.
 
-    Handler returns → ack. Raises a retryable `ClocheError` → nak with a growing delay. Raises anything else → dead
-    letter, then term. Delivered more than `DELIVERY_LIMIT` times → dead letter, without calling the handler.
+    Handler returns → ack. Raises a retryable `ClocheError` → nak with a growing delay, `DELIVERY_LIMIT` times at most.
+    Raises anything else → dead letter, then term. Delivered more than `CRASH_LIMIT` times → dead letter, without
+    calling the handler: it takes its process with it.
     The server is told that work goes on while the handler runs. A cancelled handler gives its message back at once.
     An acknowledgement may be lost: handlers must stand being called twice.
     Raises `Unavailable` only if the bus was closed.
     """
-    delivered = msg.metadata.num_delivered
+    failures = failures or Failures()
     async with working(msg, ack_wait_s / 2):
-        if delivered > DELIVERY_LIMIT:
-            failure = Invalid(f"given up after {DELIVERY_LIMIT} deliveries").failure()
+        if msg.metadata.num_delivered > CRASH_LIMIT:
+            failure = Invalid(f"given up after {CRASH_LIMIT} deliveries").failure()
             return await _give_up(bus, msg, dead_letter, failure)
         try:
             await handle(msg.subject, msg.data)
@@ -60,15 +84,18 @@ async def settle(bus: Bus, msg: Msg, handle: Handler, dead_letter: DeadLetters, 
             await _tell(msg.nak())
             raise
         except ClocheError as error:
-            if not error.retryable or delivered == DELIVERY_LIMIT:
+            count = failures.add(msg)
+            if not error.retryable or count >= DELIVERY_LIMIT:
+                failures.forget(msg)
                 return await _give_up(bus, msg, dead_letter, error.failure())
             logger.info("%s: again later: %s", msg.subject, error.message)
-            await _tell(msg.nak(delay_s(delivered)))
+            await _tell(msg.nak(delay_s(count)))
             return Outcome.LATER
         except Exception as error:
             logger.exception("%s: a bug in the handler", msg.subject)
             failure = Failure(code="INTERNAL", message=f"the handler failed: {type(error).__name__}")
             return await _give_up(bus, msg, dead_letter, failure)
+        failures.forget(msg)
         await _tell(msg.ack())
         return Outcome.ACKED
 

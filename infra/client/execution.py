@@ -68,13 +68,16 @@ class CommandResult(Struct, frozen=True, kw_only=True):
 class Execution:
     """One command. Every read starts at a cursor, so it may be followed again, late, or by somebody else."""
 
-    def __init__(self, bus: Bus, *, node: str, sandbox: str, exec_id: str, start: int = 1) -> None:
+    def __init__(
+        self, bus: Bus, *, node: str, sandbox: str, exec_id: str, start: int = 1, written: int | None = None
+    ) -> None:
         self._bus = bus
         self._node = node
         self.sandbox = sandbox
         self.id = exec_id
         self._start = start
-        self._written = 0
+        self._written = written
+        """Bytes that went to stdin; None where others may have written, and what comes goes to the end."""
         self.result: CommandResult | None = None
         """Set once the terminal event was seen."""
 
@@ -130,14 +133,15 @@ class Execution:
         )
 
     async def write(self, data: bytes) -> None:
-        """Send bytes to stdin, in order. A repeated send of the same bytes is harmless: they carry their offset."""
+        """Send bytes to stdin, in order."""
         for at in range(0, len(data), INPUT_CHUNK):
             piece = data[at : at + INPUT_CHUNK]
             packed = pack(piece)
             await self._send(
                 InputCommand(exec=self.id, data=packed.data, encoding=packed.encoding, offset=self._written)
             )
-            self._written += len(piece)
+            if self._written is not None:
+                self._written += len(piece)
 
     async def close_stdin(self) -> None:
         await self._send(InputCommand(exec=self.id, offset=self._written, eof=True))

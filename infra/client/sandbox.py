@@ -60,12 +60,20 @@ class Sandbox:
             asker=asker,
         )
         await publish(self._bus, self.state.node, self.id, order, id=exec_id)
-        return self.execution(exec_id)
+        return self._execution(exec_id, written=0)
 
     def execution(self, exec_id: str) -> Execution:
         """Any command of this sandbox, past or present."""
+        return self._execution(exec_id, written=None)
+
+    def _execution(self, exec_id: str, written: int | None) -> Execution:
         return Execution(
-            self._bus, node=self.state.node, sandbox=self.id, exec_id=exec_id, start=self.state.first_sequence
+            self._bus,
+            node=self.state.node,
+            sandbox=self.id,
+            exec_id=exec_id,
+            start=self.state.first_sequence,
+            written=written,
         )
 
     async def running(self) -> list[str]:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from infra.embedded import users
+from infra.embedded import store, users
 from infra.embedded.users import User
 from infra.settings import Durability
 
@@ -49,7 +49,7 @@ def render(
         "host": "127.0.0.1",
         "port": port,
         "max_payload": MAX_PAYLOAD,
-        "pid_file": str(data / "run" / "nats.pid"),
+        "pid_file": str(store.pid_file(data)),
         "log_file": str(data / "nats" / "server.log"),
         "logfile_size_limit": 16 * 1024 * 1024,
         "logfile_max_num": 3,

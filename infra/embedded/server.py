@@ -136,8 +136,8 @@ class EmbeddedServer:
         """Somebody holds the lock: our server, or one who is about to start it. False = look again."""
         record = store.read_record(self.data)
         try:
-            if record is not None and record.pid:
-                return await self._recognise(record)
+            if record is not None and (identity := _identity_of(record, self.data)):
+                return await self._recognise(record, identity)
             raise Unavailable(f"{self.data} is in use by a server that left no record")
         except Unavailable as error:
             if asyncio.get_running_loop().time() > deadline:
@@ -145,11 +145,10 @@ class EmbeddedServer:
             await asyncio.sleep(TRY_AGAIN_S)
             return False
 
-    async def _recognise(self, record: store.Record) -> bool:
+    async def _recognise(self, record: store.Record, identity: Identity) -> bool:
         """False if it is ours but was set up for other nodes or by another version: then it has been stopped."""
-        identity = Identity(record.pid, record.started)
         if not identity.alive:
-            raise Unavailable(f"process {record.pid} is not the server that was recorded")
+            raise Unavailable(f"process {identity.pid} is not the server that was recorded")
         if self._fixed_port and record.port != self.port:
             raise Invalid(f"{self.data} has a server on port {record.port}: stop it first, or ask for that port")
         self.port, self._name = record.port, record.name
@@ -169,6 +168,8 @@ class EmbeddedServer:
         store.write(file, self._config())
         output = self.data / "nats" / "server.out"
         output.unlink(missing_ok=True)
+        store.pid_file(self.data).unlink(missing_ok=True)
+        self._note(Identity(0, 0))
         identity = process.spawn(file, output, lock)
         self._note(identity)
         try:
@@ -239,6 +240,16 @@ class EmbeddedServer:
                 f"the server of {self.data} runs with durability {'disk' if always else 'process'}:"
                 f" stop it before asking for {self._durability}"
             )
+
+
+def _identity_of(record: store.Record, data: Path) -> Identity | None:
+    """The server's own word stands in where somebody died between starting it and noting it."""
+    if record.pid:
+        return Identity(record.pid, record.started)
+    try:
+        return process.identify(int(store.pid_file(data).read_text()))
+    except (OSError, ValueError):
+        return None
 
 
 def _free_port(wanted: int, *, insist: bool) -> int:

@@ -31,6 +31,11 @@ def record_file(data: Path) -> Path:
     return data / "run" / "nats.json"
 
 
+def pid_file(data: Path) -> Path:
+    """Written by the server itself."""
+    return data / "run" / "nats.pid"
+
+
 def prepare(data: Path, *, min_free_bytes: int = MIN_FREE_BYTES) -> None:
     """Make the directory ready.
 

@@ -10,7 +10,7 @@ import time
 from contracts.errors import Invalid
 from infra.keeper.frame import MAX_PAYLOAD, Kind
 from infra.keeper.framer import incomplete_tail
-from infra.keeper.launch import Ending, Launched, LaunchFailed, SandboxGone
+from infra.keeper.launch import Ending, Launched, LaunchFailed, SandboxGone, SandboxSilent
 from infra.keeper.launch_local import launch_local
 from infra.keeper.outcome import Exit, Failed, Lost, encode
 from infra.keeper.outcome import Resize as Resized
@@ -42,6 +42,10 @@ class Execution:
             self._launched = await self._launch()
         except LaunchFailed as error:
             self._streams.put(Kind.FAILED, encode(Failed(code=error.code, message=error.message)))
+            self._streams.put(Kind.CLOSED)
+            await self._streams.written()
+        except SandboxSilent:
+            self._streams.put(Kind.LOST, encode(Lost(cause="sandbox_silent", totals=self._record.totals)))
             self._streams.put(Kind.CLOSED)
             await self._streams.written()
         else:
@@ -140,13 +144,12 @@ class Execution:
             return refused
         if self._record.exited or self._launched is None:
             return written_after_end(total, request)
-        if self._streams.stalled:
-            return Written(accepted=False, offset=total, reason="full")
         new = request.data if request.offset is None else request.data[total - request.offset :]
-        self._stdin.remember(request.write_id)
         for piece in _pieces(new):
-            self._streams.put(Kind.STDIN, piece)
+            if not self._streams.put_at_once(Kind.STDIN, piece):
+                return Written(accepted=False, offset=self._record.totals.stdin, reason="full")
             self._stdin.push(Piece(self._record.size - len(piece), len(piece)))
+        self._stdin.remember(request.write_id)
         if request.eof:
             self._streams.put(Kind.STDIN_EOF)
             self._stdin.end()

@@ -1,6 +1,7 @@
 """Every command of a data directory: starts each at most once, and answers for its record."""
 
 import asyncio
+import contextlib
 import logging
 import shutil
 import time
@@ -88,8 +89,10 @@ class Keeper:
     async def _run(self, exec_id: str, execution: Execution) -> None:
         try:
             await execution.run()
-        except OSError:
+        except Exception:
             log.exception("the command %s is given up", exec_id)
+            with contextlib.suppress(OSError):
+                self._records[exec_id].close_lost("keeper_failed")
         finally:
             del self._executions[exec_id], self._running[exec_id]
 
@@ -112,7 +115,8 @@ class Keeper:
         return self._executions.get(exec_id)
 
     def list(self) -> list[ExecInfo]:
-        return [record.info() for record in self._records.values()]
+        """Without their contexts, which may be large: ask for each."""
+        return [msgspec.structs.replace(record.info(), context=b"") for record in self._records.values()]
 
     def confirm(self, exec_id: str, position: int) -> None:
         self.record(exec_id).confirm(position)

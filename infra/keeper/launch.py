@@ -19,6 +19,10 @@ class SandboxGone(Exception):
     """The sandbox went away, and with it the knowledge of how the command ended."""
 
 
+class SandboxSilent(SandboxGone):
+    """The sandbox did not say whether the command began."""
+
+
 class Ending(NamedTuple):
     code: int | None
     signal: int | None

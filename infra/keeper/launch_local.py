@@ -12,13 +12,16 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from infra.keeper.launch import Ending, Launched, LaunchFailed, SandboxGone
+from contracts.errors import Conflict
+from infra.keeper.launch import Ending, Launched, LaunchFailed, SandboxGone, SandboxSilent
 from infra.keeper.outcome import Rusage
 from infra.keeper.protocol import LocalTarget, Scope, Start
 from infra.unix_socket import short_address
 
 MAX_MESSAGE = 4 * 1024 * 1024
 CONNECT_ATTEMPTS = 200
+START_S = 30.0
+ANSWER_S = 10.0
 ANSWER_S = 1.0
 
 
@@ -157,11 +160,15 @@ class LocalLaunch:
             await asyncio.wait(list(self._answers), timeout=ANSWER_S)
 
     async def signal(self, signum: int, scope: Scope) -> int:
-        """How many processes got it. Raises `SandboxGone`."""
+        """How many processes got it. Raises `SandboxGone`, and `Conflict` when init does not answer in time."""
         answer: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._answers.append(answer)
         await self._connection.send({"op": "signal", "signum": signum, "scope": scope})
-        return await answer
+        try:
+            async with asyncio.timeout(ANSWER_S):
+                return await answer
+        except TimeoutError:
+            raise Conflict("the sandbox does not answer: is it paused?") from None
 
     def close(self) -> None:
         """Init kills what still belongs to the command if its main process runs."""
@@ -184,7 +191,7 @@ class LocalLaunch:
 async def launch_local(target: LocalTarget, start: Start, stdio: tuple[int, ...]) -> Launched:
     """Starts the command with these descriptors, none for a pty.
 
-    Raises `LaunchFailed` with the reason, where it did not begin.
+    Raises `LaunchFailed` with the reason, where it did not begin, and `SandboxSilent` where nobody can say.
     """
     try:
         connection = await InitConnection.open(Path(target.socket))
@@ -192,6 +199,9 @@ async def launch_local(target: LocalTarget, start: Start, stdio: tuple[int, ...]
         raise LaunchFailed("SANDBOX_GONE", str(error)) from error
     try:
         return await _start(connection, target, start, stdio)
+    except SandboxSilent:
+        connection.close()
+        raise
     except SandboxGone as error:
         connection.close()
         raise LaunchFailed("SANDBOX_GONE", str(error)) from error
@@ -212,7 +222,11 @@ async def _start(connection: InitConnection, target: LocalTarget, start: Start, 
         "pty": pty,
     }
     await connection.send(request, stdio)
-    answer = await connection.receive()
+    try:
+        async with asyncio.timeout(START_S):
+            answer = await connection.receive()
+    except TimeoutError:
+        raise SandboxSilent("the sandbox does not answer: is it paused, or out of processes?") from None
     if not answer.get("ok"):
         raise LaunchFailed(str(answer.get("code", "FAILED")), str(answer.get("error", "no reason given")))
     master = connection.fds.pop() if start.pty is not None and connection.fds else None

@@ -47,6 +47,17 @@ class Streams:
         """A frame of another kind, after all output that was read before."""
         self._write([*self._framer.flush(self._loop.time()), Cut(kind, payload)])
 
+    def put_at_once(self, kind: Kind, payload: bytes) -> bool:
+        """Like `put`, but nothing is kept for later: False where the disk refuses now."""
+        self._write(self._framer.flush(self._loop.time()))
+        if self._unwritten:
+            return False
+        try:
+            self._record.append(kind, payload)
+        except OSError:
+            return False
+        return True
+
     async def written(self) -> None:
         """Until everything that was read or put is in the spool."""
         await self._written.wait()
@@ -60,7 +71,8 @@ class Streams:
         while not self.ended.is_set():
             await self._flowing.wait()
             try:
-                await asyncio.wait_for(self.ended.wait(), quiet_s)
+                async with asyncio.timeout(quiet_s):
+                    await self.ended.wait()
             except TimeoutError:
                 if self._reading:
                     break
@@ -70,11 +82,6 @@ class Streams:
 
     def descriptor(self, kind: Kind) -> int | None:
         return self._open.get(kind)
-
-    @property
-    def stalled(self) -> bool:
-        """The disk does not take what was read."""
-        return bool(self._unwritten)
 
     def stop_reading(self) -> None:
         """Closes what is still open."""

@@ -14,6 +14,7 @@ from infra.embedded.users import ADMIN
 from infra.settings import Settings, load
 from services.cli import daemon
 from services.cli.running import Running, find
+from services.cli.session import passing
 from services.cli.words import say
 
 
@@ -33,6 +34,7 @@ def up(
     if detach:
         if (running := find(settings.data)) is None:
             running = asyncio.run(daemon.start(settings))
+        passing(settings.data).unlink(missing_ok=True)
         print(f"up on {running.url}, data in {settings.data}")
         return
     _serve(settings, ready_fd)
@@ -69,6 +71,7 @@ def _serve(settings: Settings, ready_fd: int | None) -> None:
 def down() -> None:
     """End the node. Sandboxes and the commands in them go on, and are found again by the next `up`."""
     settings = load(os.environ)
+    passing(settings.data).unlink(missing_ok=True)
     if not asyncio.run(daemon.stop(settings)):
         raise Unavailable(f"nothing was running on {settings.data}")
     say(f"down; sandboxes and their commands go on, and `cloche up` finds them again in {settings.data}")

@@ -1,6 +1,7 @@
 """`cloche`: the command line."""
 
 import importlib
+import signal
 import sys
 
 import typer
@@ -42,6 +43,8 @@ def make_app(wanted: str | None) -> typer.Typer:
 
 def main() -> None:
     """One clear line and a non-zero code for everything that can be expected to go wrong."""
+    # As Ctrl-C: what was started for this command line is ended with it.
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
         make_app(sys.argv[1] if len(sys.argv) > 1 else None)(prog_name="cloche")
     except ClocheError as error:

@@ -1,17 +1,13 @@
 """Everything of one machine in one process: NATS, the keeper, and all services. What `cloche up` runs."""
 
 import asyncio
-import fcntl
 import logging
-import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Callable
 
-from contracts.errors import ClocheError, Unavailable
+from contracts.errors import ClocheError, Invalid, Unavailable
 from infra.bus.provision import provision
 from infra.embedded.server import EmbeddedServer
-from infra.embedded.store import prepare
+from infra.exclusive import exclusive
 from infra.keeper.launcher import end_keeper
 from infra.service import App, MakeApp
 from infra.settings import Settings
@@ -24,27 +20,14 @@ logger = logging.getLogger(__name__)
 
 SERVICES: tuple[MakeApp, ...] = (make_spawner, make_executor, make_replay)
 RESTART_S = 0.5
-
-
-@contextmanager
-def _only_one(data: Path) -> Iterator[None]:
-    """Raises `Unavailable` when another process holds the node, `Invalid` for a directory that cannot be used."""
-    prepare(data)
-    descriptor = os.open(data / "run" / "up.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    except BlockingIOError:
-        raise Unavailable(
-            f"another `cloche up` is running on {data}: see `cloche doctor`, end it with `cloche down`"
-        ) from None
-    finally:
-        os.close(descriptor)
+START_ATTEMPTS = 4
 
 
 async def serve(settings: Settings, ready: Callable[[Running], None]) -> None:
     """Run the node until cancelled. What runs in sandboxes goes on without it."""
-    with _only_one(settings.data):
+    if settings.url is not None:
+        raise Invalid("`cloche up` runs the embedded server; for the one at CLOCHE_URL start each service by itself")
+    with exclusive(settings.data, "up", "see `cloche doctor`, end it with `cloche down`"):
         async with EmbeddedServer.of(settings) as server:
             async with await server.connect("admin") as admin:
                 await provision(admin, settings.limits, [settings.node])
@@ -52,7 +35,7 @@ async def serve(settings: Settings, ready: Callable[[Running], None]) -> None:
                 async with asyncio.TaskGroup() as tasks:
                     started = [asyncio.Event() for _ in SERVICES]
                     for make, event in zip(SERVICES, started, strict=True):
-                        tasks.create_task(_supervise(make(settings), event.set))
+                        tasks.create_task(_supervise(make(settings), event))
                     for event in started:
                         await event.wait()
                     ready(leave(settings.data, server.url))
@@ -62,13 +45,22 @@ async def serve(settings: Settings, ready: Callable[[Running], None]) -> None:
                 await end_keeper(settings.data)
 
 
-async def _supervise(app: App, ready: Callable[[], None]) -> None:
-    """A service that fails is started again; nothing it did is lost by that."""
+async def _supervise(app: App, ready: asyncio.Event) -> None:
+    """A service that fails is started again; nothing it did is lost by that.
+
+    Raises `Unavailable` with its words when it fails again and again and was never ready.
+    """
+    failures = 0
     while True:
         try:
-            await app.serve(ready)
+            await app.serve(ready.set)
         except* ClocheError as errors:
-            logger.error("%s: %s; starting it again", app.name, errors.exceptions[0])  # noqa: TRY400
-        except* Exception:
+            words = str(errors.exceptions[0])
+            logger.error("%s: %s; starting it again", app.name, words)  # noqa: TRY400
+        except* Exception as errors:
+            words = repr(errors.exceptions[0])
             logger.exception("%s failed; starting it again", app.name)
+        failures += 1
+        if failures == START_ATTEMPTS and not ready.is_set():
+            raise Unavailable(f"{app.name} does not start: {words}")
         await asyncio.sleep(RESTART_S)

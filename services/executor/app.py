@@ -4,6 +4,7 @@ import asyncio
 
 from contracts.streams import executor_consumer
 from infra.access import open_as
+from infra.exclusive import exclusive
 from infra.journal import Journal
 from infra.lifecycles import Lifecycles
 from infra.sandbox.providers import load_providers
@@ -21,6 +22,11 @@ class ExecutorApp:
         self._settings = settings
 
     async def serve(self, ready: Ready) -> None:
+        settings = self._settings
+        with exclusive(settings.data, self.name, "two would publish the same commands"):
+            await self._serve(ready)
+
+    async def _serve(self, ready: Ready) -> None:
         settings = self._settings
         async with open_as(settings, self.name) as bus, load_providers(settings.data) as providers:
             journal = Journal(bus, service=self.name, node=settings.node)

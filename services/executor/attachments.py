@@ -72,8 +72,8 @@ class Attachments:
     async def _serve(self, client: KeeperClient) -> None:
         async with asyncio.TaskGroup() as tasks:
             self._tasks = tasks
-            for record in await client.list():
-                self._find_again(client, record)
+            for listed in await client.list():
+                self._find_again(client, await client.info(listed.exec))
             self._client = client
             self.ready.set()
             await client.closed()
@@ -85,7 +85,7 @@ class Attachments:
         except Invalid as error:
             logger.warning("record %s is not ours: %s", record.exec, error.message)
             return
-        self._attach(client, context, record.begun_ns)
+        self._attach(client, context, record.begun_ns, first=record.first)
         if record.notes:
             # Somebody was ending it when the executor went away: the grace is over.
             self._spawn(context.key, ending.kill(client, context.key, after_s=0))
@@ -124,10 +124,19 @@ class Attachments:
 
         await self.with_keeper(begin)
 
-    def _attach(self, client: KeeperClient, context: Context, begun_ns: int, *, known: Published | None = None) -> None:
+    def _attach(
+        self,
+        client: KeeperClient,
+        context: Context,
+        begun_ns: int,
+        *,
+        known: Published | None = None,
+        first: int = 0,
+    ) -> None:
         self._attached.add(context.key)
         assert self._tasks is not None
-        publishing = self._tasks.create_task(self._publish(client, context, begun_ns, known))
+        outlet = Outlet(self._bus, self._journal, client, context, begun_ns)
+        publishing = self._tasks.create_task(self._publish(outlet, context, known, first))
         if context.timeout_ms is None:
             return
         left_s = context.timeout_ms / 1000 - (clock.now().timestamp() - begun_ns / 1e9)
@@ -135,13 +144,15 @@ class Attachments:
         limit = self._spawn(context.key, ending.at_time_limit(client, context.key, left_s, reason))
         publishing.add_done_callback(lambda _: limit.cancel())
 
-    async def _publish(self, client: KeeperClient, context: Context, begun_ns: int, known: Published | None) -> None:
+    async def _publish(self, outlet: Outlet, context: Context, known: Published | None, first: int) -> None:
         """A record that cannot be published stays with the keeper, and must not stop the others."""
         try:
             if known is None:
                 known = await published(self._bus, context.sandbox, context.exec)
-            await Outlet(self._bus, self._journal, client, context, begun_ns).run(known)
-        except Invalid:
+            await outlet.run(known, first)
+        except Unavailable:
+            raise
+        except Exception:
             logger.exception("%s of %s cannot be published", context.exec, context.sandbox)
         self._attached.discard(context.key)
 

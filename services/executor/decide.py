@@ -1,21 +1,9 @@
-"""May this command run here, and how did it end? Pure."""
-
-from typing import NamedTuple
+"""May this command run here? Pure."""
 
 from contracts.commands.command import RunCommand
 from contracts.errors import ClocheError, Conflict, Invalid, SandboxInvalidState, SandboxNotFound
 from contracts.spec import blocked_names
 from contracts.state import SandboxState, Status
-
-TERMINAL = frozenset({"completed", "timed_out", "cancelled", "rejected", "lost"})
-
-
-class Known(NamedTuple):
-    """What the log already says about an exec."""
-
-    kind: str | None
-    """Kind of its last event; None when it has none."""
-    ended: bool
 
 
 def may_run(state: SandboxState | None, order: RunCommand, *, sandbox: str, node: str) -> ClocheError | None:

@@ -1,5 +1,6 @@
 """Takes command orders: decides, and has the keeper carry them out. Every step may be repeated after a crash."""
 
+import asyncio
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
@@ -19,8 +20,11 @@ from services.executor.decide import may_run
 from services.executor.outlet import published
 from services.executor.record import CANCELLED, Context, context_of, key_of, note
 
-LATER = frozenset({"gap", "busy", "full"})
+LATER = frozenset({"gap"})
 """Reasons for which input may be taken when it comes again."""
+WHEN_THERE_IS_ROOM = frozenset({"busy", "full"})
+"""Reasons that pass by themselves, with the command's reading or with the disk; meanwhile its other orders wait."""
+ROOM_S = 0.2
 
 
 PLACES_REMEMBERED = 1000
@@ -98,6 +102,7 @@ class Executor:
         """A reason that may pass is worth another delivery; any other ends the command, on the record."""
         if refusal.retryable:
             raise refusal
+        await self._attachments.ready.wait()
         if self._attachments.has(key_of(sandbox, exec_id)) or (await published(self._bus, sandbox, exec_id)).started:
             return
         rejected = CommandRejected(exec=exec_id, failure=refusal.failure(), cause=refusal.message)
@@ -117,9 +122,13 @@ class Executor:
     async def _input(self, sandbox: str, command: str, order: InputCommand) -> None:
         key = await self._key(sandbox, order.exec)
         data = unpack(order.data, order.encoding)
-        written = await self._attachments.with_keeper(
-            lambda keeper: keeper.write(key, data, offset=order.offset, write_id=command, eof=order.eof)
-        )
+        while True:
+            written = await self._attachments.with_keeper(
+                lambda keeper: keeper.write(key, data, offset=order.offset, write_id=command, eof=order.eof)
+            )
+            if written.accepted or written.reason not in WHEN_THERE_IS_ROOM:
+                break
+            await asyncio.sleep(ROOM_S)
         if not written.accepted:
             refused = f"input for {order.exec!r} at {order.offset}: {written.reason}, it has {written.offset}"
             raise Conflict(refused) if written.reason in LATER else Invalid(refused)

@@ -4,8 +4,10 @@ import asyncio
 import collections
 from typing import NamedTuple
 
+import msgspec
+
 from contracts import codec, subjects
-from contracts.events.command import CommandOutput
+from contracts.events.command import CommandInput, CommandLost, CommandOutput, Stream, Totals
 from contracts.message import Fact
 from contracts.proof import TERMINAL
 from infra.bus import reader
@@ -20,6 +22,8 @@ from services.executor.record import Context, fact_of, started, time_of
 
 CONFIRM_BYTES = 8 * 1024 * 1024
 START = "start"
+END = "-end"
+FRAMES_BETWEEN_PAUSES = 64
 ENDS = frozenset({Kind.EXIT, Kind.LOST, Kind.FAILED})
 
 
@@ -43,12 +47,25 @@ async def published(bus: Bus, sandbox: str, exec_id: str) -> Published:
     head = codec.decode_head(last.data)
     fact = codec.decode_fact(head)
     trailing = isinstance(fact, CommandOutput) and fact.after_exit
-    mark = head.id.rpartition(".")[2]
+    mark = head.id.rpartition(".")[2].removesuffix(END)
     return Published(
         started=True,
         frame=int(mark) if mark.isdigit() else -1,
         ended=trailing or head.type.partition(".")[2] in TERMINAL,
     )
+
+
+async def totals_in_log(bus: Bus, sandbox: str, exec_id: str) -> Totals:
+    """Bytes of each stream that the log has of this exec."""
+    seen: dict[str, int] = {}
+    filters = subjects.events_of(sandbox, family="command", scope=exec_id)
+    async for entry in reader.read(bus, filters, 1, follow=False):
+        fact = codec.decode_fact(codec.decode_head(entry.data))
+        if isinstance(fact, CommandOutput):
+            seen[fact.stream.value] = fact.offset + fact.size
+        elif isinstance(fact, CommandInput):
+            seen[Stream.STDIN.value] = fact.offset + fact.size
+    return Totals(**seen)
 
 
 class Outlet:
@@ -63,19 +80,23 @@ class Outlet:
         self._on_their_way: collections.deque[tuple[asyncio.Future[Ack], int]] = collections.deque()
         self._confirmed = 0
 
-    async def run(self, known: Published) -> None:
-        """Raises `Unavailable` when the keeper is gone: the next one has the record, or says that it is lost."""
+    async def run(self, known: Published, first: int = 0) -> None:
+        """From position `first` of the record. Raises `Unavailable` when the keeper is gone: the next one has the
+        record, or says that it is lost.
+        """
         key = self._context.key
         spool = SpoolReader(self._keeper.spool_dir(key))
-        position, ended, is_started = 0, known.ended, known.started
+        position, ended, is_started = first, known.ended, known.started
         async with OutStream(self._bus) as out:
             while True:
                 for frame in spool.frames(position):
                     if not is_started and frame.kind != Kind.FAILED:
                         await self._send(out, started(self._context), START, self._begun_ns)
                     is_started = True
-                    if frame.index > known.frame:
-                        await self._publish(out, frame, ended=ended)
+                    if frame.index > known.frame or (frame.kind in ENDS and not known.ended):
+                        await self._publish(out, frame, known, ended=ended)
+                    elif frame.index % FRAMES_BETWEEN_PAUSES == 0:
+                        await asyncio.sleep(0)
                     ended = ended or frame.kind in ENDS
                     position = frame.next_position
                     if frame.kind == Kind.CLOSED:
@@ -88,11 +109,18 @@ class Outlet:
                 await self._confirm()
                 await self._keeper.wait(key, position)
 
-    async def _publish(self, out: OutStream, frame: Frame, *, ended: bool) -> None:
+    async def _publish(self, out: OutStream, frame: Frame, known: Published, *, ended: bool) -> None:
         fact = fact_of(frame, self._context, ended=ended)
         if fact is None:
             return
-        ack = await self._send(out, fact, str(frame.index), frame.time_ns)
+        mark = str(frame.index)
+        if frame.kind in ENDS:
+            # A record that lost its tail to a power cut ends at an index that the log has already.
+            mark += END
+            if isinstance(fact, CommandLost) and frame.index <= known.frame:
+                totals = await totals_in_log(self._bus, self._context.sandbox, self._context.exec)
+                fact = msgspec.structs.replace(fact, totals=totals)
+        ack = await self._send(out, fact, mark, frame.time_ns)
         self._on_their_way.append((ack, frame.next_position))
         if frame.next_position - self._confirmed > CONFIRM_BYTES:
             await self._confirm()

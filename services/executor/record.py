@@ -19,9 +19,12 @@ from infra.keeper.frame import Frame, Kind
 
 LOST_BECAUSE = {
     "keeper_died": "the keeper that held it died",
+    "keeper_failed": "the keeper could not hold it; see keeper.log",
+    "sandbox_silent": "its sandbox did not say whether it began",
     "keeper_stopped": "the keeper that held it was stopped",
     "sandbox_gone": "its sandbox went away while it ran",
 }
+SHOWN = 200
 TIMED_OUT = "timed_out"
 CANCELLED = "cancelled"
 STARTED_BYTES = MAX_MESSAGE_BYTES - 8 * 1024
@@ -112,7 +115,7 @@ def fact_of(frame: Frame, context: Context, *, ended: bool) -> Fact | None:
             return facts.CommandLost(exec=context.exec, cause=lost.cause, detail=detail, totals=_totals(lost.totals))
         case Kind.FAILED:
             failed = msgspec.json.decode(frame.payload, type=outcome.Failed)
-            what = context.cwd if failed.code == "BAD_CWD" else context.argv[0]
+            what = (context.cwd if failed.code == "BAD_CWD" else context.argv[0])[:SHOWN]
             failure = SandboxExecFailed(f"{what}: {failed.message}", reason=failed.code).failure()
             return facts.CommandRejected(exec=context.exec, failure=failure, cause=failure.message)
         case Kind.RESIZE:

@@ -23,10 +23,8 @@ from contracts.queries import (
 from contracts.state import SandboxState
 from infra.bus import reader
 from infra.bus.connection import Bus
-from services.replay.projection import Projection
+from services.replay.projection import PAGE_BYTES, Projection
 
-PAGE_BYTES = 700_000
-"""A page of events stays below what one message may hold."""
 FIRST_LOOK_BACK = 256
 
 

@@ -1,6 +1,7 @@
 """Keeps the read model at the head of the log, and a copy of it in the KV bucket."""
 
 import asyncio
+import logging
 
 from contracts import codec
 from contracts.errors import Invalid
@@ -9,6 +10,8 @@ from infra.bus import reader
 from infra.bus.connection import Bus
 from infra.bus.kv import Bucket
 from services.replay.projection import Projection, filters
+
+logger = logging.getLogger(__name__)
 
 CURSOR = "_cursor"
 """No sandbox can be called so: ids begin with a letter or digit."""
@@ -32,7 +35,10 @@ async def restore(bucket: Bucket, projection: Projection) -> int:
 async def follow(bus: Bus, projection: Projection, start: int, changed: asyncio.Event) -> None:
     """For ever, until cancelled."""
     async for entry in reader.read(bus, filters(), start, follow=True):
-        projection.apply(entry.seq, codec.decode_head(entry.data))
+        try:
+            projection.apply(entry.seq, codec.decode_head(entry.data))
+        except Invalid as error:
+            logger.error("event %d cannot be read: %s", entry.seq, error.message)  # noqa: TRY400
         changed.set()
 
 
@@ -43,6 +49,9 @@ async def flush(bucket: Bucket, projection: Projection, changed: asyncio.Event) 
         changed.clear()
         applied = projection.applied
         for state in projection.take_dirty():
-            await bucket.put(state.sandbox, codec.encode(state))
+            try:
+                await bucket.put(state.sandbox, codec.encode(state))
+            except Invalid as error:
+                logger.error("the state of %s cannot be kept: %s", state.sandbox, error.message)  # noqa: TRY400
         await bucket.put(CURSOR, codec.encode(applied))
         await asyncio.sleep(FLUSH_S)

@@ -1,6 +1,6 @@
 """The read model: every sandbox's current state, folded from the log."""
 
-from contracts import subjects
+from contracts import codec, subjects
 from contracts.errors import Invalid
 from contracts.message import EventHead
 from contracts.queries import ListSandboxes, SandboxList
@@ -8,6 +8,10 @@ from contracts.state import SandboxState, Status, apply
 
 BULK = {"command": ("input", "output")}
 """Kinds that carry bytes and change no state worth a read model: a command's totals come with its end."""
+
+
+PAGE_BYTES = 700_000
+"""A page of answers stays below what one message may hold."""
 
 
 def filters() -> list[str]:
@@ -57,8 +61,18 @@ class Projection:
         matching = sorted(
             (state for state in self._states.values() if _matches(state, query)), key=lambda state: state.sandbox
         )
-        page = matching[: query.limit]
+        page = _within(matching[: query.limit])
         return SandboxList(sandboxes=tuple(page), applied_sequence=self.applied, more=len(matching) > len(page))
+
+
+def _within(states: list[SandboxState]) -> list[SandboxState]:
+    """As many as one message may hold, one at least."""
+    size = 0
+    for count, state in enumerate(states):
+        size += len(codec.encode(state))
+        if size > PAGE_BYTES and count:
+            return states[:count]
+    return states
 
 
 def _matches(state: SandboxState, query: ListSandboxes) -> bool:

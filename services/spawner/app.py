@@ -39,6 +39,7 @@ class SpawnerApp:
                 default_isolation=default_isolation(providers),
                 defaults=settings.sandbox,
                 host_env=os.environ,
+                is_full=lambda: watch.is_full(settings.max_sandboxes),
             )
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(lifecycles.follow())

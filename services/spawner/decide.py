@@ -37,6 +37,7 @@ _NEXT: dict[type[Order], dict[Status, Step]] = {
     orders.PauseSandbox: {Status.RUNNING: Step.PAUSE, Status.PAUSED: Step.NOTHING},
     orders.ResumeSandbox: {Status.PAUSED: Step.RESUME, Status.RUNNING: Step.NOTHING},
     orders.RemoveSandbox: {
+        Status.CREATING: Step.REMOVE,
         Status.RUNNING: Step.REMOVE,
         Status.PAUSED: Step.REMOVE,
         Status.STOPPED: Step.REMOVE,
@@ -56,7 +57,7 @@ def decide(state: SandboxState | None, order: Order, *, sandbox: str, command: s
         return _refuse(SandboxInvalidState(f"sandbox {sandbox!r} belongs to node {state.node!r}, not {node!r}"))
     if type(order) not in _NEXT:
         return _refuse(Invalid(f"{type(order).__name__} is not available yet"))
-    if state.status == Status.CREATING:
+    if state.status == Status.CREATING and not isinstance(order, orders.RemoveSandbox):
         return _refuse(Conflict(f"sandbox {sandbox!r} is still being created"))
     step = _NEXT[type(order)].get(state.status)
     if step is None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -10,7 +10,14 @@ import msgspec
 
 from contracts import codec, subjects
 from contracts.commands import sandbox as orders
-from contracts.errors import ClocheError, Conflict, Failure, Invalid, SandboxCreationFailed
+from contracts.errors import (
+    ClocheError,
+    Conflict,
+    Failure,
+    Invalid,
+    SandboxCreationFailed,
+    SandboxResourceLimitExceeded,
+)
 from contracts.events import sandbox as facts
 from contracts.message import Fact, Order
 from contracts.spec import Isolation, SandboxSpec, merge
@@ -37,12 +44,14 @@ class Spawner:
         default_isolation: Isolation,
         defaults: SandboxSpec,
         host_env: Mapping[str, str],
+        is_full: Callable[[], bool],
     ) -> None:
         self._journal = journal
         self._providers = providers
         self._default_isolation = default_isolation
         self._defaults = defaults
         self._host_env = host_env
+        self._is_full = is_full
         self._lanes: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
 
     async def handle(self, subject: str, raw: bytes) -> None:
@@ -101,6 +110,8 @@ class Spawner:
 
     async def _claim(self, asked: Asked) -> SandboxState:
         assert isinstance(asked.order, orders.CreateSandbox)
+        if self._is_full():
+            raise SandboxResourceLimitExceeded(f"node {self._journal.node!r} has no room: see CLOCHE_MAX_SANDBOXES")
         spec = merge(self._defaults, asked.order.spec)
         isolation = spec.isolation or self._default_isolation
         self._provider(isolation)
@@ -122,7 +133,7 @@ class Spawner:
             started = await provider.start(asked.sandbox)
         except (ClocheError, OSError) as error:
             failure = _failure_of(error)
-            with suppress(ClocheError):
+            with suppress(ClocheError, OSError):
                 await provider.remove(asked.sandbox)
             await self._append(asked, facts.SandboxFailed(failure=failure), state.lifecycle_sequence)
             return

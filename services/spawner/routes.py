@@ -5,7 +5,7 @@ from infra.bus.broker import BusBroker, take
 from infra.journal import Journal
 from services.spawner.handlers import Spawner
 
-WORKERS = 8
+WORKERS = 16
 """Orders in hand at a time: one that waits for a slow stop must not hold up the others."""
 
 

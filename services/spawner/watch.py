@@ -1,4 +1,4 @@
-"""Watches over the sandboxes of this node: deaths at once, limits every few seconds, strangers at the start."""
+"""Watches over the sandboxes of this node: deaths at once, limits every few seconds, at the start what was missed."""
 
 import asyncio
 import logging
@@ -18,7 +18,7 @@ from contracts.state import SandboxState, Status
 from infra import clock
 from infra.journal import Journal
 from infra.lifecycles import Lifecycles
-from infra.sandbox.base import Inspection, Provider, ProviderEvent
+from infra.sandbox.base import Provider, ProviderEvent
 from infra.sandbox.base import SandboxState as Seen
 
 logger = logging.getLogger(__name__)
@@ -46,17 +46,32 @@ class Watch:
             for state in self._mine():
                 try:
                     await self._check(state)
-                except ClocheError as error:
-                    logger.warning("%s: %s", state.sandbox, error.message)
+                except (ClocheError, OSError) as error:
+                    # A workspace is the sandbox's own: what it does there must not stop the watch over others.
+                    logger.warning("%s: %s", state.sandbox, error)
             await asyncio.sleep(every_s)
 
     async def reconcile(self) -> None:
         """What the log says should be alive and is not (a reboot, a death while nobody looked) is stopped."""
         for state in self._mine():
-            seen = await self._inspect(state)
-            if seen is None or seen.state not in SEEN_ALIVE or seen.instance != state.instance:
-                detail = seen.detail if seen and seen.detail else "it was gone when the services came back"
-                await self._stopped(state.sandbox, state.instance, SandboxNotFound(detail).failure())
+            try:
+                await self._reconcile(state)
+            except (ClocheError, OSError) as error:
+                logger.warning("%s: %s", state.sandbox, error)
+
+    async def _reconcile(self, state: SandboxState) -> None:
+        provider = self._providers[state.isolation]
+        seen = await provider.inspect(state.sandbox)
+        if seen is not None and seen.state in SEEN_ALIVE and seen.instance == state.instance:
+            return
+        if seen is not None:
+            # What does not answer may still be alive, and would go on unwatched.
+            await provider.stop(state.sandbox, 0)
+        detail = seen.detail if seen and seen.detail else "it was gone when the services came back"
+        await self._stopped(state.sandbox, state.instance, SandboxNotFound(detail).failure())
+
+    def is_full(self, most: int) -> bool:
+        return len(self._mine()) >= most
 
     def _mine(self) -> list[SandboxState]:
         node = self._journal.node
@@ -65,9 +80,6 @@ class Watch:
             for state in self._lifecycles
             if state.node == node and state.status in ALIVE and state.isolation in self._providers
         ]
-
-    async def _inspect(self, state: SandboxState) -> Inspection | None:
-        return await self._providers[state.isolation].inspect(state.sandbox)
 
     async def _died(self, event: ProviderEvent) -> None:
         failure = Failure(

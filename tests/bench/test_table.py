@@ -12,6 +12,7 @@ CONDITIONS = Conditions(
     when=datetime.datetime(2026, 1, 2, 3, 4, tzinfo=datetime.UTC),
     kernel="6.1",
     cpus=2,
+    load=3.64,
     python="3.11.7",
     durability=Durability.DISK,
     quick=False,
@@ -52,7 +53,7 @@ def test_the_median_of_many_is_one_of_them_and_the_last_percentile_is_near_the_w
 
 def test_the_table_names_the_conditions_and_each_figure() -> None:
     text = as_markdown([figure(1234.5, bare=2, aim=Aim(below=10))], CONDITIONS)
-    assert "2026-01-02 03:04 UTC, Linux 6.1, 2 CPUs, Python 3.11.7, durability `disk`\n" in text
+    assert "2026-01-02 03:04 UTC, Linux 6.1, 2 CPUs (load 3.6 before), Python 3.11.7, durability `disk`\n" in text
     assert "| a thing | 1,234 ms | 2.00 ms (bare) | 617 × | < 10 ms | missed |" in text
 
 

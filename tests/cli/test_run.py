@@ -14,10 +14,6 @@ from tests.services.node import ROOT
 HUGE = 100 * 1024 * 1024
 
 
-# One `up` for the module, wherever it runs.
-pytestmark = pytest.mark.xdist_group("cli-run")
-
-
 @pytest.fixture(scope="module")
 def cloche(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
     with up_in(tmp_path_factory.mktemp("node")) as shell:

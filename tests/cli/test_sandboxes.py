@@ -10,9 +10,6 @@ import pytest
 from tests.cli.shell import PATIENCE_S, Said, Shell, up_in
 from tests.services.node import ROOT
 
-# One `up` for the module, wherever it runs.
-pytestmark = pytest.mark.xdist_group("cli-sandboxes")
-
 
 @pytest.fixture(scope="module")
 def cloche(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
@@ -160,6 +157,9 @@ MISTAKES = [
     (["logs", "box", "nobody"], "sandbox 'box' has no command 'nobody'"),
     (["logs", "box", "nobody", "-f"], "sandbox 'box' has no command 'nobody'"),
     (["events", "box", "--type", "a b"], "event family 'a b' is not a name"),
+    (["exec", "box", "--", "echo", "\udcff"], "text that is not UTF-8 cannot be sent"),
+    (["exec", "box", "-e", "A=\udcff", "--", "true"], "text that is not UTF-8 cannot be sent"),
+    (["exec", "box", "--", ""], "No such file or directory"),
     (["start", "gone"], "sandbox 'gone' is removed"),
     (["up"], "another `cloche up` is running"),
 ]
@@ -171,7 +171,9 @@ def gone(cloche: Shell) -> None:
     assert cloche("rm", "gone").code == 0
 
 
-@pytest.mark.parametrize(("arguments", "words"), MISTAKES, ids=lambda value: "-".join(value) if value else None)
+@pytest.mark.parametrize(
+    ("arguments", "words"), MISTAKES, ids=[ascii(" ".join(arguments)) for arguments, _ in MISTAKES]
+)
 @pytest.mark.usefixtures("gone")
 def test_a_mistake_is_one_clear_line_and_a_code(cloche: Shell, arguments: list[str], words: str) -> None:
     said = cloche(*arguments)

@@ -48,7 +48,7 @@ class Story:
     """What the log says of one command."""
 
     def __init__(self) -> None:
-        self.streams: dict[Stream, bytes] = {stream: b"" for stream in Stream}
+        self.streams: dict[Stream, bytes] = dict.fromkeys(Stream, b"")
         self.starts = 0
         self.ends: list[str] = []
         self.code: int | None = None

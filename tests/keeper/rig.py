@@ -20,10 +20,10 @@ from infra.keeper.client import KeeperClient
 from infra.keeper.frame import Frame, Kind
 from infra.keeper.launcher import ensure_keeper
 from infra.keeper.layout import Layout
-from infra.unix_socket import short_address
 from infra.keeper.outcome import Exit, Failed, Lost
 from infra.keeper.protocol import LocalTarget, PtySize
 from infra.keeper.spool import SpoolReader
+from infra.unix_socket import short_address
 
 ROOT = Path(__file__).parents[2]
 INIT = ROOT / "infra/sandbox/local/init.py"

@@ -12,7 +12,7 @@ import nats
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 ENDS = ("completed", "timed_out", "cancelled", "rejected", "lost")
 
 

@@ -17,7 +17,7 @@ from tests.services.outsider import PATIENCE_S, Heard, Outsider, ends, letters, 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 FLOOD = 2000
-TRIED_AGAIN = 1200
+TRIED_AGAIN = 1050
 """More than a consumer with the server's usual limit of 1,000 would have in hand."""
 
 

@@ -52,7 +52,7 @@ def given(status: str) -> SandboxState | None:
         ("removed", "stop", "SANDBOX_INVALID_STATE"),
         ("removed", "remove", Step.NOTHING),
         ("creating", "stop", "CONFLICT"),
-        ("creating", "remove", "CONFLICT"),
+        ("creating", "remove", Step.REMOVE),
         ("nothing", "stop", "SANDBOX_NOT_FOUND"),
         ("nothing", "remove", "SANDBOX_NOT_FOUND"),
     ],

@@ -21,15 +21,16 @@ class Conditions(Struct, frozen=True, kw_only=True):
     when: datetime.datetime
     kernel: str
     cpus: int
+    load: float
+    """Before the run: what others did on the machine."""
     python: str
     durability: Durability
     quick: bool
 
     def line(self) -> str:
-        return (
-            f"{self.when:%Y-%m-%d %H:%M} UTC, Linux {self.kernel}, {self.cpus} CPUs, Python {self.python},"
-            f" durability `{self.durability}`{', quick' if self.quick else ''}"
-        )
+        machine = f"Linux {self.kernel}, {self.cpus} CPUs (load {self.load:.1f} before), Python {self.python}"
+        quick = ", quick" if self.quick else ""
+        return f"{self.when:%Y-%m-%d %H:%M} UTC, {machine}, durability `{self.durability}`{quick}"
 
 
 def conditions(when: datetime.datetime, durability: Durability, *, quick: bool) -> Conditions:
@@ -37,6 +38,7 @@ def conditions(when: datetime.datetime, durability: Durability, *, quick: bool) 
         when=when,
         kernel=platform.release(),
         cpus=len(os.sched_getaffinity(0)),
+        load=os.getloadavg()[0],
         python=platform.python_version(),
         durability=durability,
         quick=quick,
