@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contracts.errors import ClocheError, Invalid, Unavailable
 from infra.bus.provision import provision
 from infra.embedded.server import EmbeddedServer
+from infra.embedded.store import prepare
 from infra.exclusive import exclusive
 from infra.keeper.launcher import end_keeper
 from infra.service import App, MakeApp
@@ -27,6 +28,7 @@ async def serve(settings: Settings, ready: Callable[[Running], None]) -> None:
     """Run the node until cancelled. What runs in sandboxes goes on without it."""
     if settings.url is not None:
         raise Invalid("`cloche up` runs the embedded server; for the one at CLOCHE_URL start each service by itself")
+    prepare(settings.data)
     with exclusive(settings.data, "up", "see `cloche doctor`, end it with `cloche down`"):
         async with EmbeddedServer.of(settings) as server:
             async with await server.connect("admin") as admin:

@@ -161,7 +161,7 @@ MISTAKES = [
     (["exec", "box", "-e", "A=\udcff", "--", "true"], "text that is not UTF-8 cannot be sent"),
     (["exec", "box", "--", ""], "No such file or directory"),
     (["start", "gone"], "sandbox 'gone' is removed"),
-    (["up"], "another `cloche up` is running"),
+    (["up"], "end it with `cloche down`"),
 ]
 
 
