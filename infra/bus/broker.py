@@ -81,6 +81,11 @@ class BusBroker(NatsBroker):
         self.config.connect(patient)
         return patient
 
+    async def start(self) -> None:
+        """Returns when the server knows of every subscription."""
+        await super().start()
+        await self.bus.settle_subscriptions()
+
     async def stop(
         self,
         exc_type: type[BaseException] | None = None,

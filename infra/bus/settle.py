@@ -88,7 +88,7 @@ async def settle(
             if not error.retryable or count >= DELIVERY_LIMIT:
                 failures.forget(msg)
                 return await _give_up(bus, msg, dead_letter, error.failure())
-            logger.info("%s: again later: %s", msg.subject, error.message)
+            logger.info("%s: again later: %.300s", msg.subject, error.message)
             await _tell(msg.nak(delay_s(count)))
             return Outcome.LATER
         except Exception as error:
@@ -116,7 +116,7 @@ async def _give_up(bus: Bus, msg: Msg, dead_letter: DeadLetters, failure: Failur
         logger.exception("%s: its dead letter cannot be stored; the message stays in the queue", msg.subject)
         await _tell(msg.nak(LONGEST_DELAY_S))
         return Outcome.LATER
-    logger.warning("%s: dead letter: %s", msg.subject, failure.message)
+    logger.warning("%s: dead letter: %.300s", msg.subject, failure.message)
     await _tell(msg.term())
     return Outcome.DEAD
 

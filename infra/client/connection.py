@@ -1,5 +1,6 @@
 """The way in for Python programs."""
 
+import asyncio
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -15,12 +16,15 @@ from contracts.queries import ANSWERS, EventList, GetTerminal, ListEvents, ListS
 from contracts.spec import SandboxSpec
 from infra.access import open_as
 from infra.bus.connection import Bus
+from infra.bus.errors import NobodyAnswers
+from infra.bus.replies import Reply as RawReply
 from infra.client.orders import publish
 from infra.client.sandbox import Sandbox, brought_up, load_state
 from infra.ids import new_id
 from infra.settings import Settings, load
 
 QUERY_TIMEOUT_S = 10.0
+ASK_AGAIN_S = 0.2
 
 
 class Cloche:
@@ -73,8 +77,19 @@ class Cloche:
         return answer
 
     async def _ask(self, verb: str, query: msgspec.Struct) -> Any:
-        reply_raw = await self.bus.request(subjects.state_rpc(verb), codec.encode(query), timeout=QUERY_TIMEOUT_S)
+        reply_raw = await self._answered(subjects.state_rpc(verb), codec.encode(query))
         reply: Reply = codec.decode(reply_raw.data, Reply)
         if reply.failure is not None:
             raise from_failure(reply.failure)
         return codec.decode(reply.result, ANSWERS[verb])
+
+    async def _answered(self, subject: str, question: bytes) -> RawReply:
+        """Asks again while nobody answers: a service that is being started again will."""
+        deadline = asyncio.get_running_loop().time() + QUERY_TIMEOUT_S
+        while True:
+            try:
+                return await self.bus.request(subject, question, timeout=QUERY_TIMEOUT_S)
+            except NobodyAnswers:
+                if asyncio.get_running_loop().time() > deadline:
+                    raise
+            await asyncio.sleep(ASK_AGAIN_S)

@@ -11,6 +11,8 @@ import signal
 import sys
 from pathlib import Path
 
+import uvloop
+
 from infra.keeper.keeper import BACKLOG_BYTES, Keeper
 from infra.keeper.layout import Layout
 from infra.keeper.server import KeeperServer, listen
@@ -34,7 +36,7 @@ def main() -> int:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    asyncio.run(_serve(layout, options.backlog_bytes, ready))
+    uvloop.run(_serve(layout, options.backlog_bytes, ready))
     return 0
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from contracts.errors import Conflict, Invalid
-from infra.keeper.durable import sync_directory, write_durably
+from infra.keeper.durable import write_durably
 from infra.keeper.execution import Execution
 from infra.keeper.layout import Layout
 from infra.keeper.protocol import ExecInfo, Start
@@ -163,9 +163,8 @@ def _make_directory(directory: Path, meta: bytes) -> bool:
     except FileExistsError:
         return False
     try:
+        # On Linux's file systems fsync of a new file also makes the names that lead to it durable.
         write_durably(directory / META, meta)
-        sync_directory(directory)
-        sync_directory(directory.parent)
     except OSError:
         shutil.rmtree(directory, ignore_errors=True)
         raise

@@ -30,7 +30,7 @@ def checks(pytest_arguments: tuple[str, ...]) -> tuple[Check, ...]:
         Check(
             "tests",
             (
-                *(sys.executable, "-m", "pytest", "-q", "-n", str(WORKERS), "--dist", "loadgroup"),
+                *(sys.executable, "-m", "pytest", "-q", "-n", str(WORKERS), "--dist", "loadfile"),
                 *pytest_arguments,
             ),
         ),

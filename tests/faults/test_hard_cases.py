@@ -155,7 +155,8 @@ async def test_who_comes_back_to_a_command_writes_on_at_the_end_of_its_input(tmp
 async def test_many_records_are_found_again_one_by_one(tmp_path: Path) -> None:
     async with node_in(tmp_path) as (node, cloche):
         sandbox = await cloche.create(id="sb")
-        executions = [await sandbox.start(["sleep", "600", *("y" * 100_000 for _ in range(5))]) for _ in range(20)]
+        long = ["sh", "-c", "sleep 600", *("y" * 100_000 for _ in range(5))]
+        executions = [await sandbox.start(long) for _ in range(20)]
         for execution in executions:
             await _started(cloche, sandbox, execution.id)
         await node.restart("executor")

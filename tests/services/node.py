@@ -40,7 +40,13 @@ class Service:
         """Returns when it takes orders."""
         env = {**os.environ, "CLOCHE_DATA": str(self._data), "CLOCHE_DURABILITY": "process", "PYTHONPATH": str(ROOT)}
         self._process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", f"services.{self.name}", stderr=asyncio.subprocess.PIPE, env=env, cwd=ROOT
+            sys.executable,
+            "-m",
+            f"services.{self.name}",
+            stderr=asyncio.subprocess.PIPE,
+            env=env,
+            cwd=ROOT,
+            limit=2**24,
         )
         ready = asyncio.Event()
         self._draining = asyncio.create_task(self._drain(self._process, ready))

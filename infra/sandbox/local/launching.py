@@ -78,7 +78,7 @@ def launch_sandbox(record: Record, files: SandboxFiles) -> None:
 
 
 def _run_launch(plan: LaunchPlan, log: int, keep: tuple[int, ...]) -> None:
-    command = [sys.executable, "-I", "-S", "-B", str(launch.__file__)]
+    command = [sys.executable, "-I", "-S", "-B", _launch_program()]
     subprocess.run(
         command,
         input=msgspec.json.encode(plan),
@@ -90,6 +90,12 @@ def _run_launch(plan: LaunchPlan, log: int, keep: tuple[int, ...]) -> None:
         check=True,
         timeout=START_TIMEOUT_S,
     )
+
+
+def _launch_program() -> str:
+    """Its byte code, which importing it has just brought up to date, where there is any: no compiling at each start."""
+    cached = launch.__cached__
+    return cached if cached and Path(cached).is_file() else str(launch.__file__)
 
 
 def _plan(record: Record, files: SandboxFiles, inherited: tuple[int, int]) -> LaunchPlan:
