@@ -94,7 +94,7 @@ def _run_launch(plan: LaunchPlan, log: int, keep: tuple[int, ...]) -> None:
 
 def _launch_program() -> str:
     """Its byte code, which importing it has just brought up to date, where there is any: no compiling at each start."""
-    cached = launch.__spec__.cached if launch.__spec__ else None
+    cached = launch.__spec__.cached
     return cached if cached and Path(cached).is_file() else str(launch.__file__)
 
 
