@@ -26,6 +26,10 @@ class Identity(NamedTuple):
         return identify(self.pid) == self
 
 
+class EndedAtOnce(Unavailable):
+    """Before it could be known by its process: its log says why."""
+
+
 def identify(pid: int) -> Identity | None:
     """None for no such process, or one that has ended and is not yet reaped."""
     try:
@@ -58,7 +62,7 @@ def spawn(config: Path, output: Path, lock: int) -> Identity:
     found = identify(pid)
     if found is None:
         reap(pid)
-        raise Unavailable("nats-server ended at once")
+        raise EndedAtOnce("nats-server ended at once")
     return found
 
 

@@ -170,7 +170,10 @@ class EmbeddedServer:
         output.unlink(missing_ok=True)
         store.pid_file(self.data).unlink(missing_ok=True)
         self._note(Identity(0, 0))
-        identity = process.spawn(file, output, lock)
+        try:
+            identity = process.spawn(file, output, lock)
+        except process.EndedAtOnce:
+            raise Unavailable(self._last_words()) from None
         self._note(identity)
         try:
             await self._ready(identity)

@@ -77,7 +77,8 @@ async def test_a_paused_sandbox_stands_still_and_goes_on_where_it_was(tmp_path: 
         # Long enough for thousands of rounds if anything still ran.
         await asyncio.sleep(0.2)
         assert count.read_text() == frozen
-        assert (await inside.provider.stats("sb-1")).cpu_seconds == before
+        # Init itself is not frozen where there is no freezer, and answers; what was paused would use four times this.
+        assert (await inside.provider.stats("sb-1")).cpu_seconds <= before + 0.05
         await inside.provider.resume("sb-1")
         await until(lambda: count.exists() and int(count.read_text() or 0) > int(frozen), "the counter went on")
 
