@@ -233,3 +233,15 @@ async def test_a_stopped_server_leaves_no_process_behind(tmp_path: Path) -> None
     await server.stop()
     await until(lambda: process.identify(pid) is None)
     await server.stop()
+
+
+async def test_a_server_that_was_started_and_not_yet_noted_is_adopted(tmp_path: Path) -> None:
+    """The starter was killed between the two."""
+    async with fast(tmp_path, keep=True) as first:
+        pid = first.pid
+    record = store.read_record(tmp_path)
+    assert record is not None
+    noted = {"name": record.name, "port": record.port, "pid": 0, "started": 0}
+    store.write(store.record_file(tmp_path), json.dumps(noted))
+    async with fast(tmp_path) as second:
+        assert second.pid == pid

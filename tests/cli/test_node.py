@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -82,3 +83,27 @@ def test_a_data_directory_of_somebody_else_is_one_clear_line(tmp_path: Path, arg
     assert said.code != 0
     assert said.err.count(b"\n") == 1, said.err
     assert b"belongs to another user" in said.err
+
+
+def test_command_lines_at_once_share_a_node_and_the_last_one_ends_it(tmp_path: Path) -> None:
+    with cleaned(tmp_path / "data") as cloche, ExitStack() as stack:
+        begun = [
+            stack.enter_context(
+                cloche.begun("run", "--", "sh", "-c", f"sleep 0.{number}; echo {number}; exit {number}")
+            )
+            for number in range(4)
+        ]
+        ended = [(*process.communicate(timeout=60), process.returncode) for process in begun]
+        for number, (out, err, code) in enumerate(ended):
+            assert (out, code) == (b"%d\n" % number, number), err
+        assert cloche.running() == []
+
+
+def test_a_node_whose_service_cannot_start_says_why_and_ends(tmp_path: Path) -> None:
+    with cleaned(tmp_path / "data") as cloche:
+        cloche.data.mkdir(exist_ok=True)
+        (cloche.data / "keeper").write_text("in the way")
+        said = cloche("run", "--", "true")
+        assert said.code != 0
+        assert b"executor does not start" in said.err
+        assert cloche.running() == []
