@@ -25,6 +25,8 @@ def incomplete_tail(data: bytes | bytearray) -> int:
 
 
 def _unfinished(tail: bytes) -> int:
+    if tail[0] == 0xED and tail[1:2] >= b"\xa0":
+        return 0  # half a surrogate: Python waits for its third byte, though none can make it a character
     try:
         _, consumed = codecs.utf_8_decode(tail, "strict", False)
     except UnicodeDecodeError:

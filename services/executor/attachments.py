@@ -134,9 +134,8 @@ class Attachments:
         first: int = 0,
     ) -> None:
         self._attached.add(context.key)
-        assert self._tasks is not None
         outlet = Outlet(self._bus, self._journal, client, context, begun_ns)
-        publishing = self._tasks.create_task(self._publish(outlet, context, known, first))
+        publishing = self._begin(self._publish(outlet, context, known, first))
         if context.timeout_ms is None:
             return
         left_s = context.timeout_ms / 1000 - (clock.now().timestamp() - begun_ns / 1e9)
@@ -157,8 +156,16 @@ class Attachments:
         self._attached.discard(context.key)
 
     def _spawn(self, key: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        return self._begin(_unless_over(key, work))
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Raises `Unavailable` when this keeper is gone and all that was attached to it is being let go."""
         assert self._tasks is not None
-        return self._tasks.create_task(_unless_over(key, work))
+        try:
+            return self._tasks.create_task(work)
+        except RuntimeError:
+            work.close()
+            raise Unavailable("the keeper has gone") from None
 
 
 async def _unless_over(key: str, work: Coroutine[Any, Any, None]) -> None:
