@@ -2,6 +2,7 @@
 
 import asyncio
 import fcntl
+import logging
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -17,6 +18,8 @@ from services.cli.words import say
 @asynccontextmanager
 async def connected(*, keep: bool = False) -> AsyncIterator[Cloche]:
     """Starts the embedded default if none is up. The last command line that used such a node ends it, unless `keep`."""
+    # Our stderr is the command's: what the connection has to say of itself must not stand between its lines.
+    logging.getLogger("infra").addHandler(logging.NullHandler())
     settings = load(os.environ)
     if settings.url is not None:
         async with Cloche.connect(settings) as cloche:

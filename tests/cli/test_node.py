@@ -107,3 +107,14 @@ def test_a_node_whose_service_cannot_start_says_why_and_ends(tmp_path: Path) -> 
         assert said.code != 0
         assert b"executor does not start" in said.err
         assert cloche.running() == []
+
+
+def test_a_server_that_is_not_there_is_one_clear_line(tmp_path: Path) -> None:
+    with cleaned(tmp_path / "data") as cloche:
+        cloche("ps")
+        cloche.env["CLOCHE_URL"] = "nats://127.0.0.1:1"
+        cloche.env["CLOCHE_CREDS"] = str(cloche.data / "secrets")
+        said = cloche("ps")
+        assert said.code == 1
+        assert said.err.startswith(b"cloche: no NATS server answers at nats://127.0.0.1:1")
+        assert said.err.count(b"\n") == 1
