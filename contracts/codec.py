@@ -6,7 +6,7 @@ import msgspec
 
 from contracts import subjects
 from contracts.errors import Invalid
-from contracts.message import CommandHead, Event, EventHead, Fact, Order
+from contracts.message import CommandHead, EventHead, Fact, Order
 from contracts.registry import COMMANDS, event_type
 
 _encoder = msgspec.json.Encoder()
@@ -70,7 +70,3 @@ def decode_command(subject: str, raw: bytes) -> DecodedCommand:
     if head.sandboxid not in (None, address.sandbox):
         raise Invalid(f"sandboxid {head.sandboxid!r} came on a subject for {address.sandbox!r}")
     return DecodedCommand(head, decode(head.data, COMMANDS[head.type]))
-
-
-def encode_event(event: Event) -> bytes:
-    return _encoder.encode(event)

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from contracts.errors import Conflict, Invalid
-from infra.keeper.durable import write_durably
+from infra.durable import write_durably
 from infra.keeper.execution import Execution
 from infra.keeper.layout import Layout
 from infra.keeper.protocol import ExecInfo, Start

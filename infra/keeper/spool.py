@@ -9,7 +9,7 @@ from typing import BinaryIO, NamedTuple
 import msgspec
 from msgspec import Struct
 
-from infra.keeper.durable import write_atomically
+from infra.durable import write_atomically
 from infra.keeper.frame import HEADER_BYTES, STREAMS, Frame, Kind, header_of, is_intact, parse_header
 from infra.keeper.outcome import Totals
 

@@ -10,7 +10,7 @@ from rich.console import Console
 
 ROOT = Path(__file__).resolve().parents[2]
 WORKERS = 4
-"""More than this machine's cores may be right: most tests wait for processes, not for the CPU."""
+"""More than a small machine has cores: most tests wait for processes, not for the CPU."""
 
 
 class Check(NamedTuple):

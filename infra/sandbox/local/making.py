@@ -8,12 +8,13 @@ import msgspec
 
 from contracts.errors import Invalid, SandboxCreationFailed
 from contracts.spec import CopyDirectory, NetworkMode, SandboxSpec
+from infra.durable import sync_directory
 from infra.sandbox.base import Created, CreateRequest
 from infra.sandbox.environment import SandboxOwn, build_environment
 from infra.sandbox.local.copying import copy_directory
 from infra.sandbox.local.layout import DataFiles, SandboxFiles
 from infra.sandbox.local.limits import foresee_enforcement
-from infra.sandbox.local.record import Record, load_record, store_record, sync_directory
+from infra.sandbox.local.record import Record, load_record, store_record
 from infra.sandbox.local.rootfs import USER_NAME, check_workspace_path, interpreter, shell
 from infra.sandbox.local.trees import remove_tree
 from infra.sandbox.local.uids import uid_allocation

@@ -1,6 +1,5 @@
 """The durable identity of a local sandbox: what it is, and which processes are its own."""
 
-import os
 from pathlib import Path
 
 import msgspec
@@ -9,6 +8,7 @@ from msgspec import Struct
 from contracts.errors import SandboxInvalidState
 from contracts.ids import NodeId, SandboxId
 from contracts.spec import NetworkMode, Resources
+from infra.durable import write_atomically
 from infra.sandbox.base import Enforcement
 from infra.sandbox.local.cgroups import CgroupPlace
 from infra.sandbox.local.processes import Identity
@@ -46,19 +46,4 @@ def load_record(path: Path) -> Record | None:
 
 def store_record(path: Path, record: Record) -> None:
     """Whole or not at all, on disk when this returns, readable by the owner only: it holds values of variables."""
-    fresh = path.with_suffix(".new")
-    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(msgspec.json.encode(record))
-        file.flush()
-        os.fsync(descriptor)
-    fresh.rename(path)
-    sync_directory(path.parent)
-
-
-def sync_directory(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    write_atomically(path, msgspec.json.encode(record))
