@@ -5,6 +5,7 @@ import contextlib
 import json
 import os
 import socket
+import struct
 from collections import deque
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from contracts.errors import Conflict
+from infra.keeper.unborn import kill_unborn
 from infra.keeper.launch import Ending, Launched, LaunchFailed, SandboxGone, SandboxSilent
 from infra.keeper.outcome import Rusage
 from infra.keeper.protocol import LocalTarget, Scope, Start
@@ -21,7 +23,6 @@ from infra.unix_socket import short_address
 MAX_MESSAGE = 4 * 1024 * 1024
 CONNECT_ATTEMPTS = 200
 START_S = 30.0
-ANSWER_S = 10.0
 ANSWER_S = 1.0
 
 
@@ -54,6 +55,12 @@ class InitConnection:
             sock.close()
             raise
         return cls(sock)
+
+    @property
+    def peer_pid(self) -> int:
+        """Of init, which listens itself."""
+        credentials = self._sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+        return int(struct.unpack("3i", credentials)[0])
 
     async def send(self, message: dict[str, Any], fds: tuple[int, ...] = ()) -> None:
         body = json.dumps(message).encode()
@@ -222,14 +229,21 @@ async def _start(connection: InitConnection, target: LocalTarget, start: Start, 
         "pty": pty,
     }
     await connection.send(request, stdio)
-    try:
-        async with asyncio.timeout(START_S):
-            answer = await connection.receive()
-    except TimeoutError:
-        raise SandboxSilent("the sandbox does not answer: is it paused, or out of processes?") from None
+    answer = await _answer_to_start(connection)
     if not answer.get("ok"):
         raise LaunchFailed(str(answer.get("code", "FAILED")), str(answer.get("error", "no reason given")))
     master = connection.fds.pop() if start.pty is not None and connection.fds else None
     if start.pty is not None and master is None:
         raise LaunchFailed("FAILED", "init sent no terminal")
     return LocalLaunch(connection, int(answer["pid"]), master)
+
+
+async def _answer_to_start(connection: InitConnection) -> dict[str, Any]:
+    """Init waits while its child becomes the command, and a hostile neighbour may stop that child for ever."""
+    for _ in range(int(START_S / ANSWER_S)):
+        try:
+            async with asyncio.timeout(ANSWER_S):
+                return await connection.receive()
+        except TimeoutError:
+            kill_unborn(connection.peer_pid)
+    raise SandboxSilent("the sandbox does not answer: is it paused, or out of processes?") from None

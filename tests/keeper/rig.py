@@ -59,11 +59,12 @@ class Result(msgspec.Struct, kw_only=True):
 
 
 class Rig:
-    def __init__(self, data: Path, client: KeeperClient, target: LocalTarget, init: subprocess.Popen[bytes]) -> None:
+    init: subprocess.Popen[bytes]
+
+    def __init__(self, data: Path, client: KeeperClient, target: LocalTarget) -> None:
         self.data = data
         self.client = client
         self.target = target
-        self.init = init
         self._numbers = itertools.count()
 
     async def start(
@@ -142,28 +143,38 @@ def start_init(path: Path) -> subprocess.Popen[bytes]:
 @contextlib.asynccontextmanager
 async def rig() -> AsyncIterator[Rig]:
     with tempfile.TemporaryDirectory() as name:
-        base = Path(name)
-        init = start_init(base / "init.sock")
-        client = await ensure_keeper(base / "data")
-        made = Rig(base / "data", client, LocalTarget(socket=str(base / "init.sock"), instance=INSTANCE), init)
-        await eventually(lambda: listens(base / "init.sock"))
+        socket_path = Path(name) / "init.sock"
+        init = start_init(socket_path)
         try:
-            yield made
+            await eventually(lambda: listens(socket_path))
+            target = LocalTarget(socket=str(socket_path), instance=INSTANCE)
+            async with keeper_of(Path(name) / "data", target) as made:
+                made.init = init
+                yield made
+                await ended(init)
         finally:
-            await end(made)
+            await ended(init)
+
+
+async def ended(init: subprocess.Popen[bytes]) -> None:
+    init.terminate()
+    await asyncio.to_thread(init.wait)
+
+
+@contextlib.asynccontextmanager
+async def keeper_of(data: Path, target: LocalTarget) -> AsyncIterator[Rig]:
+    """A keeper of its own for a sandbox that is there."""
+    made = Rig(data, await ensure_keeper(data), target)
+    try:
+        yield made
+    finally:
+        await made.new_keeper()
+        gone_when = os.pidfd_open((await made.client.hello()).pid)
+        await made.client.shutdown(force=True)
+        await made.client.aclose()
+        await gone(gone_when)
 
 
 def listens(path: Path) -> bool:
     with socket.socket(socket.AF_UNIX) as probe, short_address(path) as address:
         return probe.connect_ex(address) == 0
-
-
-async def end(made: Rig) -> None:
-    made.init.terminate()
-    await asyncio.to_thread(made.init.wait)
-    await made.client.aclose()
-    made.client = await ensure_keeper(made.data)
-    ended = os.pidfd_open((await made.client.hello()).pid)
-    await made.client.shutdown(force=True)
-    await made.client.aclose()
-    await gone(ended)

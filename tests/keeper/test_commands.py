@@ -69,7 +69,9 @@ async def test_a_command_starts_with_a_clean_state() -> None:
         ]  # fmt: skip
         assert "0022" in lines
         assert "4" in lines
-        assert lines[-2:] == ["SigBlk:\t0000000000000000", "SigIgn:\t0000000000000000"]
+        blocked, ignored = (int(line.split()[1], 16) for line in lines[-2:])
+        # 32 and 33 are libc's own: whatever posix_spawn starts has them ignored, and sets them up anew for itself.
+        assert (blocked, ignored & ~(0b11 << 31)) == (0, 0)
 
 
 async def test_a_second_start_of_an_exec_starts_nothing_also_after_a_restart(tmp_path: Path) -> None:

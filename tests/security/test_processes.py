@@ -1,12 +1,16 @@
 """The host's processes, and the sandbox's own init, are out of reach."""
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
 
+from infra.keeper.frame import Kind
+from infra.keeper.protocol import LocalTarget
 from infra.sandbox.base import SandboxState
 from tests.conformance.inside import Inside, a_provider, a_sandbox, a_stranger, request
+from tests.keeper.rig import keeper_of
 
 
 async def test_host_processes_are_invisible_and_cannot_be_signalled(tmp_path: Path) -> None:
@@ -32,6 +36,39 @@ async def test_killing_everything_inside_leaves_init_and_the_host(tmp_path: Path
         assert inspection is not None
         assert inspection.state is SandboxState.RUNNING
         assert (await inside.run("echo", "alive")).out == "alive\n"
+
+
+async def target_of(inside: Inside) -> LocalTarget:
+    target = await inside.provider.target(inside.id)
+    return LocalTarget(socket=target.socket, instance=target.instance)
+
+
+STOPS_WHATEVER_BEGINS = """
+import os, signal
+print("ready", flush=True)
+newest = os.getpid()
+while True:
+    for pid in range(newest + 1, newest + 4):
+        try:
+            os.kill(pid, signal.SIGSTOP)
+            newest = pid
+        except ProcessLookupError:
+            pass
+"""
+
+
+async def test_a_neighbour_that_stops_every_new_command_does_not_stop_init(tmp_path: Path) -> None:
+    """Init lends its memory to a child until the exec, and waits: a child that is stopped before must be freed."""
+    async with a_sandbox(tmp_path) as inside, keeper_of(tmp_path / "keeper", await target_of(inside)) as keeper:
+        hostile = await keeper.start("python3", "-c", STOPS_WHATEVER_BEGINS)
+        await keeper.until(hostile, lambda result: result.stdout == b"ready\n")
+        begun = [await keeper.start("true") for _ in range(3)]
+        assert await keeper.client.signal(hostile, signal.SIGKILL) >= 1
+        assert (await keeper.final(hostile)).exit.signal == signal.SIGKILL
+        for exec_id in begun:
+            await keeper.client.signal(exec_id, signal.SIGKILL)
+            assert Kind.EXIT in (await keeper.final(exec_id)).kinds
+        assert (await keeper.run("echo", "alive")).stdout == b"alive\n"
 
 
 async def test_init_cannot_be_looked_into(tmp_path: Path) -> None:

@@ -182,7 +182,6 @@ class Init:
             connection = self.children.pop(pid, None)
             if connection is not None and connection.command is not None:
                 connection.command.ended = processes.ending(status, usage)
-                self.guarded(connection, self.on_report)
                 self.guarded(connection, self.announce)
 
     def announce(self, connection: Connection) -> None:
@@ -265,6 +264,8 @@ class Init:
             if self.kill_at is not None or plan.exec_id in {each.exec_id for each in self.commands()}:
                 raise OSError("the sandbox is stopping, or this exec is there already")
             self.spawn(connection, plan)
+        except processes.Refused as refused:
+            self.reply(connection, {"ok": False, "code": refused.code, "error": refused.message})
         except (OSError, MemoryError) as error:
             self.reply(connection, {"ok": False, "code": "FAILED", "error": str(error)})
         finally:
@@ -272,46 +273,24 @@ class Init:
 
     def spawn(self, connection: Connection, plan: processes.Plan) -> None:
         master: list[int] = []
-        report_read, report_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-        opened = [report_write]
+        slave: list[int] = []
         try:
-            stdio = list(connection.fds)
             if plan.size is not None:
-                terminal, slave = plan.open_pty()
+                terminal, line = plan.open_pty()
                 master.append(terminal)
-                opened.append(slave)
-                stdio = [slave] * 3
-            pid = os.fork()
-        except (OSError, MemoryError):
-            close_all([report_read, *opened, *master])
+                slave.append(line)
+            pid = plan.spawn(slave or connection.fds, self.soft_nofile)
+        except (OSError, MemoryError, processes.Refused):
+            close_all(master)
             raise
-        if pid == 0:
-            plan.become(stdio, report_write, self.soft_nofile)
-        close_all(opened)
+        finally:
+            close_all(slave)
         for command in self.commands():
             command.session = -1 if command.session == pid else command.session
-        connection.command = processes.Command(plan.exec_id, pid, report_read, master)
+        connection.command = processes.Command(plan.exec_id, pid)
         self.children[pid] = connection
-        # A hostile neighbour may stop the child before its exec, so never wait for the report.
-        self.watch(report_read, lambda _events: self.guarded(connection, self.on_report))
-
-    def on_report(self, connection: Connection) -> None:
-        command = connection.command
-        if command is None or command.report < 0:
-            return
-        failure = os.read(command.report, 100).decode()
-        self.unwatch(command.report)
-        os.close(command.report)
-        command.report = -1
-        if failure or connection.sock.fileno() < 0:
-            close_all(command.master)
-        if failure:
-            connection.command = None
-        elif command.ended is None:
-            processes.prefer_for_oom(command.pid)
-        if connection.sock.fileno() >= 0:
-            started: dict[str, object] = {"ok": True, "pid": command.pid}
-            self.reply(connection, processes.refusal(failure) if failure else started, command.master)
+        self.reply(connection, {"ok": True, "pid": pid}, master)
+        processes.prefer_for_oom(pid)
 
     def commands(self) -> list[processes.Command]:
         return [each.command for each in self.connections.values() if each.command is not None]
@@ -372,6 +351,7 @@ def harden(socket_fd: int) -> None:
             except OSError:
                 continue  # the descriptor of the listing itself
     os.set_inheritable(socket_fd, False)
+    os.umask(0o022)
     for signum in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
         signal.signal(signum, signal.SIG_IGN if signum in processes.IGNORED_BY_INIT else signal.SIG_DFL)
 
