@@ -26,8 +26,9 @@ class Live:
     @classmethod
     @contextlib.asynccontextmanager
     async def open(cls, bus: Bus, filters: Sequence[str]) -> AsyncIterator["Live"]:
+        """In place at the server for whatever this connection sends next."""
         live = cls()
-        taps = [await bus.tap(each, live._arrived) for each in filters]
+        taps = [await bus.client.tap(each, live._arrived) for each in filters]
         stop_watching = bus.on_lost(live._lose)
         try:
             yield live

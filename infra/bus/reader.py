@@ -6,7 +6,6 @@ the live side may have lost something (disconnect, reader too slow) the next pag
 """
 
 import asyncio
-import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import NamedTuple, TypeVar
 
@@ -19,7 +18,7 @@ from infra.bus.errors import LogGap
 from infra.bus.live import Live
 from infra.bus.page import PAGE_BYTES, PAGE_ENTRIES, Entry, Page
 
-__all__ = ["Entry", "LogGap", "Page", "bounds", "fetch", "first", "last", "read"]
+__all__ = ["Entry", "LogGap", "Page", "bounds", "fetch", "first", "follow_tap", "last", "read"]
 
 IDLE_CHECK_S = 5.0
 """How long a follower trusts that nothing was stored because nothing came."""
@@ -122,31 +121,52 @@ async def read(
     Raises `LogGap` if an unfiltered read (`[subjects.LOG]`) finds a sequence missing that retention has not removed,
     `Denied`.
     """
-    async with contextlib.AsyncExitStack() as stack:
-        live = await stack.enter_async_context(Live.open(bus, filters)) if follow else None
-        cursor = _Cursor(filters, start)
-        head = (await _patiently(bus, bounds)).last
-        stop = end if follow else min(head, end if end is not None else head)
-        while cursor.in_reach(stop):
-            if live:
-                live.reset()
-                head = (await _patiently(bus, bounds)).last
-            found = await _patiently(bus, lambda bus: fetch(bus, filters, cursor.next))
-            await cursor.check(bus, found, head)
-            for entry in found.entries:
-                if cursor.passes(entry, stop):
-                    yield entry
-            if found.pending:
-                continue
-            if live is None:
-                return
+    if follow:
+        async with Live.open(bus, filters) as live:
+            async for entry in follow_tap(bus, filters, live, start, end=end):
+                yield entry
+        return
+    head = (await _patiently(bus, bounds)).last
+    async for entry in _stored(bus, filters, _Cursor(filters, start), head, head if end is None else min(head, end)):
+        yield entry
+
+
+async def follow_tap(
+    bus: Bus, filters: Sequence[str], live: Live, start: int = 1, *, end: int | None = None, complete: bool = False
+) -> AsyncIterator[Entry]:
+    """Like `read` with `follow`, on a tap of the same filters that is open already.
+
+    `complete`: it was in place before the first entry that can match, so the log is asked only if something was lost.
+    """
+    cursor = _Cursor(filters, start)
+    while cursor.in_reach(end):
+        if not complete:
+            live.reset()
+            head = (await _patiently(bus, bounds)).last
+            async for entry in _stored(bus, filters, cursor, head, end):
+                yield entry
             # Nothing that matches lies before the head, so the next look need not step over it again.
             cursor.next = max(cursor.next, head + 1)
-            while cursor.in_reach(stop) and (following := await live.next(IDLE_CHECK_S)):
-                if not cursor.continues(following):
-                    break
-                if cursor.passes(following, stop):
-                    yield following
+        complete = False
+        while cursor.in_reach(end) and (following := await live.next(IDLE_CHECK_S)):
+            if not cursor.continues(following):
+                break
+            if cursor.passes(following, end):
+                yield following
+
+
+async def _stored(
+    bus: Bus, filters: Sequence[str], cursor: _Cursor, head: int, stop: int | None
+) -> AsyncIterator[Entry]:
+    """What the log has, page by page; `head` was its last sequence a moment ago."""
+    pending = True
+    while pending and cursor.in_reach(stop):
+        found = await _patiently(bus, lambda bus: fetch(bus, filters, cursor.next))
+        await cursor.check(bus, found, head)
+        for entry in found.entries:
+            if cursor.passes(entry, stop):
+                yield entry
+        pending = found.pending > 0
 
 
 async def _patiently(bus: Bus, call: Callable[[Bus], Awaitable[T]]) -> T:

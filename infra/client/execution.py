@@ -13,6 +13,7 @@ from contracts.message import Fact
 from contracts.payload import pack, unpack
 from infra.bus import reader
 from infra.bus.connection import Bus
+from infra.bus.live import Live
 from infra.client.orders import publish, raise_if_given_up
 
 SHELL_TIMED_OUT = 124
@@ -69,13 +70,22 @@ class Execution:
     """One command. Every read starts at a cursor, so it may be followed again, late, or by somebody else."""
 
     def __init__(
-        self, bus: Bus, *, node: str, sandbox: str, exec_id: str, start: int = 1, written: int | None = None
+        self,
+        bus: Bus,
+        *,
+        node: str,
+        sandbox: str,
+        exec_id: str,
+        start: int = 1,
+        written: int | None = None,
+        tap: Live | None = None,
     ) -> None:
         self._bus = bus
         self._node = node
         self.sandbox = sandbox
         self.id = exec_id
         self._start = start
+        self._tap = tap
         self._written = written
         """Bytes that went to stdin; None where others may have written, and what comes goes to the end."""
         self.result: CommandResult | None = None
@@ -89,7 +99,7 @@ class Execution:
         """
         scope = subjects.events_of(self.sandbox, scope=self.id)
         begun = start is not None
-        async for entry in reader.read(self._bus, scope, start or self._start, follow=True):
+        async for entry in self._entries(scope, start):
             head = codec.decode_head(entry.data)
             if not head.type.startswith("command."):
                 # Somebody may reuse the id of a running command for an order that is given up.
@@ -107,6 +117,12 @@ class Execution:
         if trailing:
             async for chunk in self._trailing(scope):
                 yield chunk
+
+    def _entries(self, scope: list[str], start: int | None) -> AsyncIterator[reader.Entry]:
+        tap, self._tap = self._tap, None
+        if tap is not None and start is None:
+            return reader.follow_tap(self._bus, scope, tap, self._start, complete=True)
+        return reader.read(self._bus, scope, start or self._start, follow=True)
 
     async def _trailing(self, scope: list[str]) -> AsyncIterator[Chunk]:
         after = (self.result.sequence if self.result else 0) + 1

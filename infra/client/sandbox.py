@@ -12,6 +12,7 @@ from contracts.proof import TERMINAL
 from contracts.state import SandboxState, Sequenced, Status, apply, fold
 from infra.bus import reader
 from infra.bus.connection import Bus
+from infra.bus.live import Live
 from infra.client.execution import CommandResult, Execution
 from infra.client.orders import publish, raise_if_given_up
 from infra.ids import new_id
@@ -46,8 +47,12 @@ class Sandbox:
         stdin: bool = False,
         pty: PtySize | None = None,
         asker: Asker = Asker.USER,
+        tap: Live | None = None,
     ) -> Execution:
-        """Ask for a command and return at once. A string goes to the shell, a sequence is run as it is."""
+        """Ask for a command and return at once. A string goes to the shell, a sequence is run as it is.
+
+        `tap` follows a new `id` from before it is used, so that the log need not be asked for what it already has.
+        """
         exec_id = id or new_id("e")
         order = RunCommand(
             argv=None if isinstance(command, str) else tuple(command),
@@ -60,13 +65,13 @@ class Sandbox:
             asker=asker,
         )
         await publish(self._bus, self.state.node, self.id, order, id=exec_id)
-        return self._execution(exec_id, written=0)
+        return self._execution(exec_id, written=0, tap=tap)
 
     def execution(self, exec_id: str) -> Execution:
         """Any command of this sandbox, past or present."""
         return self._execution(exec_id, written=None)
 
-    def _execution(self, exec_id: str, written: int | None) -> Execution:
+    def _execution(self, exec_id: str, written: int | None, tap: Live | None = None) -> Execution:
         return Execution(
             self._bus,
             node=self.state.node,
@@ -74,6 +79,7 @@ class Sandbox:
             exec_id=exec_id,
             start=self.state.first_sequence,
             written=written,
+            tap=tap,
         )
 
     async def running(self) -> list[str]:
@@ -97,11 +103,15 @@ class Sandbox:
         timeout_ms: int | None = None,
     ) -> CommandResult:
         """Run to the end. Raises only when the sandbox is at fault; a failed command is a result."""
-        execution = await self.start(command, cwd=cwd, env=env, timeout_ms=timeout_ms, stdin=input is not None)
-        if input is not None:
-            await execution.write(input)
-            await execution.close_stdin()
-        return await execution.wait()
+        exec_id = new_id("e")
+        async with Live.open(self._bus, subjects.events_of(self.id, scope=exec_id)) as tap:
+            execution = await self.start(
+                command, id=exec_id, cwd=cwd, env=env, timeout_ms=timeout_ms, stdin=input is not None, tap=tap
+            )
+            if input is not None:
+                await execution.write(input)
+                await execution.close_stdin()
+            return await execution.wait()
 
     async def events(
         self, start: int | None = None, *, types: Sequence[str] = (), follow: bool = False

@@ -10,8 +10,7 @@ import time
 from contracts.errors import Invalid
 from infra.keeper.frame import MAX_PAYLOAD, Kind
 from infra.keeper.framer import incomplete_tail
-from infra.keeper.launch import Ending, Launched, LaunchFailed, SandboxGone, SandboxSilent
-from infra.keeper.launch_local import launch_local
+from infra.keeper.launch import Ending, Launched, LaunchFailed, SandboxGone, SandboxSilent, Way
 from infra.keeper.outcome import Exit, Failed, Lost, encode
 from infra.keeper.outcome import Resize as Resized
 from infra.keeper.protocol import Resize, Signal, Start, Write, Written
@@ -26,9 +25,10 @@ NOTES_KEPT = 8
 
 
 class Execution:
-    def __init__(self, record: Record, start: Start, backlog_limit: int) -> None:
+    def __init__(self, record: Record, start: Start, way: asyncio.Task[Way], backlog_limit: int) -> None:
         self._record = record
         self._start = start
+        self._way = way
         self._streams = Streams(record, backlog_limit)
         self._stdin = StdinFeed(record, None, terminal=False)
         self._launched: Launched | None = None
@@ -54,12 +54,14 @@ class Execution:
             self.attempted.set()
 
     async def _launch(self) -> Launched:
+        way = await self._way
         try:
             stdio = NO_PIPES if self._start.pty else open_pipes(stdin=self._start.stdin)
         except OSError as error:
+            way.close()
             raise LaunchFailed("FAILED", f"no descriptors left: {error}") from error
         try:
-            launched = await launch_local(self._start.target, self._start, stdio.inside)
+            launched = await way.launch(self._start, stdio.inside)
         except BaseException:
             stdio.close_outside()
             raise

@@ -3,18 +3,18 @@
 import asyncio
 import contextlib
 import logging
-import shutil
 import time
 from pathlib import Path
 
 import msgspec
 
 from contracts.errors import Conflict, Invalid
-from infra.durable import write_durably
 from infra.keeper.execution import Execution
+from infra.keeper.launch import Way
+from infra.keeper.launch_local import LocalWay
 from infra.keeper.layout import Layout
-from infra.keeper.protocol import ExecInfo, Start
-from infra.keeper.record import META, Record, read_meta
+from infra.keeper.protocol import ExecInfo, LocalTarget, Start
+from infra.keeper.record import Record, claim, read_meta, remove
 
 BACKLOG_BYTES = 1024**3
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -29,6 +29,7 @@ class Keeper:
         self._layout = layout
         self.instance = instance
         self._backlog_limit = backlog_limit
+        self._boot_id = BOOT_ID.read_text().strip()
         self._records: dict[str, Record] = {}
         self._executions: dict[str, Execution] = {}
         self._running: dict[str, asyncio.Task[None]] = {}
@@ -41,13 +42,13 @@ class Keeper:
 
     def recover(self) -> None:
         """Closes what an earlier keeper left open. Its commands were killed when it died."""
-        shutil.rmtree(self._layout.forgotten, ignore_errors=True)
         for directory in sorted(self._layout.execs.iterdir()):
             try:
-                if read_meta(directory) is None:
-                    self._remove(directory)
+                meta = read_meta(directory)
+                if meta is None:
+                    remove(directory)
                     continue
-                record = Record(directory)
+                record = Record(directory, meta)
                 if not record.final:
                     record.close_lost("keeper_died")
             except (OSError, ValueError) as error:
@@ -72,14 +73,17 @@ class Keeper:
         return await asyncio.shield(beginning)
 
     async def _begin(self, request: Start, directory: Path) -> bool:
-        if not await asyncio.to_thread(_make_directory, directory, self._meta(request)):
-            return False
+        # Opened while the claim is being written: it costs nothing then, and does nothing yet.
+        way = asyncio.create_task(open_way(request.target))
         try:
-            record = Record(directory)
-        except OSError:
-            await asyncio.to_thread(self._remove, directory)
+            record = await asyncio.to_thread(claim, directory, self._meta(request))
+        except BaseException:
+            _discard(way)
             raise
-        execution = Execution(record, request, self._backlog_limit)
+        if record is None:
+            _discard(way)
+            return False
+        execution = Execution(record, request, way, self._backlog_limit)
         self._records[request.exec] = record
         self._executions[request.exec] = execution
         self._running[request.exec] = asyncio.create_task(self._run(request.exec, execution))
@@ -100,8 +104,7 @@ class Keeper:
         meta = msgspec.to_builtins(request)
         meta["env"] = sorted(request.env)
         meta["begun_ns"] = time.time_ns()
-        boot_id = BOOT_ID.read_text().strip()
-        return msgspec.json.encode({**meta, "keeper": self.instance, "boot_id": boot_id})
+        return msgspec.json.encode({**meta, "keeper": self.instance, "boot_id": self._boot_id})
 
     def record(self, exec_id: str) -> Record:
         """Raises `Invalid` for an exec that is not known here."""
@@ -134,14 +137,7 @@ class Keeper:
             raise Conflict(f"the record of {exec_id} is not final")
         del self._records[exec_id]
         record.close()
-        await asyncio.to_thread(self._remove, directory)
-
-    def _remove(self, directory: Path) -> None:
-        # Moved first: half a record found after a crash would look like a lost command.
-        self._layout.forgotten.mkdir(exist_ok=True, mode=0o700)
-        grave = self._layout.forgotten / directory.name
-        directory.rename(grave)
-        shutil.rmtree(grave, ignore_errors=True)
+        await asyncio.to_thread(remove, directory)
 
     async def aclose(self) -> None:
         """Ends commands that still run: the sandbox kills them, and their records say why."""
@@ -156,16 +152,16 @@ class Keeper:
             record.close()
 
 
-def _make_directory(directory: Path, meta: bytes) -> bool:
-    """The exclusive mkdir is what makes a command run at most once, so it must outlive a power cut."""
-    try:
-        directory.mkdir(mode=0o700)
-    except FileExistsError:
-        return False
-    try:
-        # On Linux's file systems fsync of a new file also makes the names that lead to it durable.
-        write_durably(directory / META, meta)
-    except OSError:
-        shutil.rmtree(directory, ignore_errors=True)
-        raise
-    return True
+async def open_way(target: LocalTarget) -> Way:
+    """Raises `LaunchFailed`."""
+    return await LocalWay.open(target)
+
+
+def _discard(way: asyncio.Task[Way]) -> None:
+    way.cancel()
+    way.add_done_callback(_close_unused)
+
+
+def _close_unused(way: asyncio.Task[Way]) -> None:
+    if not way.cancelled() and way.exception() is None:
+        way.result().close()

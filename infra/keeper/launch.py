@@ -3,7 +3,7 @@
 from typing import NamedTuple, Protocol
 
 from infra.keeper.outcome import Rusage
-from infra.keeper.protocol import Scope
+from infra.keeper.protocol import Scope, Start
 
 
 class LaunchFailed(Exception):
@@ -28,6 +28,19 @@ class Ending(NamedTuple):
     signal: int | None
     core: bool
     rusage: Rusage | None
+
+
+class Way(Protocol):
+    """A way into a sandbox, open and ready for one command."""
+
+    async def launch(self, start: Start, stdio: tuple[int, ...]) -> "Launched":
+        """Starts the command with these descriptors, none for a pty, and takes over the way.
+
+        Raises `LaunchFailed` with the reason, where it did not begin, and `SandboxSilent` where nobody can say.
+        """
+        ...
+
+    def close(self) -> None: ...
 
 
 class Launched(Protocol):

@@ -14,10 +14,10 @@ import msgspec
 from msgspec import Struct
 
 from contracts.errors import Conflict
-from infra.keeper.unborn import kill_unborn
 from infra.keeper.launch import Ending, Launched, LaunchFailed, SandboxGone, SandboxSilent
 from infra.keeper.outcome import Rusage
 from infra.keeper.protocol import LocalTarget, Scope, Start
+from infra.keeper.unborn import kill_unborn
 from infra.unix_socket import short_address
 
 MAX_MESSAGE = 4 * 1024 * 1024
@@ -195,26 +195,36 @@ class LocalLaunch:
                 answer.set_exception(SandboxGone("the sandbox is gone"))
 
 
-async def launch_local(target: LocalTarget, start: Start, stdio: tuple[int, ...]) -> Launched:
-    """Starts the command with these descriptors, none for a pty.
+class LocalWay:
+    """A connection to a local sandbox's init that no command has used."""
 
-    Raises `LaunchFailed` with the reason, where it did not begin, and `SandboxSilent` where nobody can say.
-    """
-    try:
-        connection = await InitConnection.open(Path(target.socket))
-    except SandboxGone as error:
-        raise LaunchFailed("SANDBOX_GONE", str(error)) from error
-    try:
-        return await _start(connection, target, start, stdio)
-    except SandboxSilent:
-        connection.close()
-        raise
-    except SandboxGone as error:
-        connection.close()
-        raise LaunchFailed("SANDBOX_GONE", str(error)) from error
-    except BaseException:
-        connection.close()
-        raise
+    def __init__(self, connection: InitConnection, target: LocalTarget) -> None:
+        self._connection = connection
+        self._target = target
+
+    @classmethod
+    async def open(cls, target: LocalTarget) -> "LocalWay":
+        """Raises `LaunchFailed`."""
+        try:
+            return cls(await InitConnection.open(Path(target.socket)), target)
+        except SandboxGone as error:
+            raise LaunchFailed("SANDBOX_GONE", str(error)) from error
+
+    async def launch(self, start: Start, stdio: tuple[int, ...]) -> Launched:
+        try:
+            return await _start(self._connection, self._target, start, stdio)
+        except SandboxSilent:
+            self.close()
+            raise
+        except SandboxGone as error:
+            self.close()
+            raise LaunchFailed("SANDBOX_GONE", str(error)) from error
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        self._connection.close()
 
 
 async def _start(connection: InitConnection, target: LocalTarget, start: Start, stdio: tuple[int, ...]) -> Launched:

@@ -30,10 +30,6 @@ class Layout(NamedTuple):
     def execs(self) -> Path:
         return self.root / "execs"
 
-    @property
-    def forgotten(self) -> Path:
-        return self.root / "forgotten"
-
     def exec_dir(self, exec_id: str) -> Path:
         """Raises `Invalid` for an id that is no safe file name."""
         if not is_token(exec_id):

@@ -1,11 +1,13 @@
 """A command's record while the keeper runs: its spool, how far it was confirmed, who waits for more."""
 
 import asyncio
+import shutil
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct
 
+from infra.durable import write_durably
 from infra.keeper.frame import Kind
 from infra.keeper.outcome import Lost, Totals, encode
 from infra.keeper.protocol import ExecInfo, Grown, State
@@ -29,12 +31,36 @@ def read_meta(directory: Path) -> Meta | None:
         return None
 
 
+def claim(directory: Path, meta: bytes) -> "Record | None":
+    """Begins a record; None where the exec was there before. Raises OSError where the disk refuses.
+
+    The exclusive mkdir is what makes a command run at most once, so it must outlive a power cut.
+    """
+    try:
+        directory.mkdir(mode=0o700)
+    except FileExistsError:
+        return None
+    try:
+        # On Linux's file systems fsync of a new file also makes the names that lead to it durable.
+        write_durably(directory / META, meta)
+        return Record(directory, msgspec.json.decode(meta, type=Meta))
+    except OSError:
+        remove(directory)
+        raise
+
+
+def remove(directory: Path) -> None:
+    """Forgets a record. First what says that there is one: half of it, after a crash, would be a lost command."""
+    (directory / META).unlink(missing_ok=True)
+    shutil.rmtree(directory, ignore_errors=True)
+
+
 class Record:
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, meta: Meta) -> None:
         """Opens a record, or continues it. Raises OSError where the disk refuses."""
         self.directory = directory
         self.exec_id = directory.name
-        self.meta = read_meta(directory) or Meta()
+        self.meta = meta
         self.notes: list[str] = []
         self.pinned: int | None = None
         """From here on the record is still needed, whatever was confirmed."""
