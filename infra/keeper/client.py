@@ -14,6 +14,7 @@ import msgspec
 from contracts.errors import Unavailable, from_failure
 from infra.keeper import protocol
 from infra.keeper.layout import Layout
+from infra.target import Target
 from infra.unix_socket import short_address
 
 T = TypeVar("T")
@@ -79,7 +80,7 @@ class KeeperClient:
     async def start(
         self,
         exec_id: str,
-        target: protocol.LocalTarget,
+        target: Target,
         argv: Sequence[str],
         *,
         env: Mapping[str, str],

@@ -10,11 +10,12 @@ import msgspec
 
 from contracts.errors import Conflict, Invalid
 from infra.keeper.execution import Execution
-from infra.keeper.launch import Way
+from infra.keeper.launch import LaunchFailed, Way
 from infra.keeper.launch_local import LocalWay
 from infra.keeper.layout import Layout
-from infra.keeper.protocol import ExecInfo, LocalTarget, Start
+from infra.keeper.protocol import ExecInfo, Start
 from infra.keeper.record import Record, claim, read_meta, remove
+from infra.target import LocalTarget, Target
 
 BACKLOG_BYTES = 1024**3
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -152,9 +153,11 @@ class Keeper:
             record.close()
 
 
-async def open_way(target: LocalTarget) -> Way:
+async def open_way(target: Target) -> Way:
     """Raises `LaunchFailed`."""
-    return await LocalWay.open(target)
+    if isinstance(target, LocalTarget):
+        return await LocalWay.open(target)
+    raise LaunchFailed("FAILED", "not yet")
 
 
 def _discard(way: asyncio.Task[Way]) -> None:

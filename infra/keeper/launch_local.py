@@ -16,8 +16,9 @@ from msgspec import Struct
 from contracts.errors import Conflict
 from infra.keeper.launch import Ending, Launched, LaunchFailed, SandboxGone, SandboxSilent
 from infra.keeper.outcome import Rusage
-from infra.keeper.protocol import LocalTarget, Scope, Start
+from infra.keeper.protocol import Scope, Start
 from infra.keeper.unborn import kill_unborn
+from infra.target import LocalTarget
 from infra.unix_socket import short_address
 
 MAX_MESSAGE = 4 * 1024 * 1024

@@ -7,6 +7,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from contracts.errors import Failure
+from infra.target import Target
 
 VERSION = 1
 MAX_MESSAGE = 8 * 1024 * 1024
@@ -16,13 +17,6 @@ Extent = Annotated[int, Meta(ge=0, le=65_535)]
 Position = Annotated[int, Meta(ge=0)]
 Scope = Literal["tree", "main"]
 State = Literal["starting", "running", "exited", "closed", "lost"]
-
-
-class LocalTarget(Struct, frozen=True, kw_only=True, tag_field="kind", tag="local"):
-    """A sandbox whose init listens on a unix socket of this machine."""
-
-    socket: str
-    instance: str
 
 
 class PtySize(Struct, frozen=True, kw_only=True):
@@ -40,7 +34,7 @@ class Hello(Request, frozen=True, kw_only=True, tag="hello"):
 
 class Start(Request, frozen=True, kw_only=True, tag="start"):
     exec: str
-    target: LocalTarget
+    target: Target
     argv: Annotated[tuple[str, ...], Meta(min_length=1)]
     env: dict[str, str]
     cwd: str

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from contracts.ids import NodeId, SandboxId
 from contracts.spec import SandboxSpec
+from infra.target import Target
 
 
 class SandboxState(StrEnum):
@@ -80,17 +81,6 @@ class Stats(Struct, frozen=True, kw_only=True):
     disk: DiskUsage
     oom_kills: int | None = None
     """Processes that the kernel killed for the memory limit; None where it keeps no count."""
-
-
-class LocalTarget(Struct, frozen=True, kw_only=True, tag_field="kind", tag="local"):
-    """Where a keeper starts processes of a local sandbox: its init's socket, and which init must answer."""
-
-    socket: str
-    instance: str
-
-
-Target = LocalTarget
-"""Grows into a union with each tier."""
 
 
 class ProviderEvent(Struct, frozen=True, kw_only=True):

@@ -15,7 +15,7 @@ from infra.journal import Journal
 from infra.keeper import protocol
 from infra.keeper.client import KeeperClient
 from infra.keeper.launcher import ensure_keeper
-from infra.sandbox.base import Target
+from infra.target import Target
 from services.executor import ending
 from services.executor.outlet import NOTHING, Outlet, Published, published
 from services.executor.record import TIMED_OUT, Context, note
@@ -103,7 +103,7 @@ class Attachments:
             return
         begun = await client.start(
             context.key,
-            protocol.LocalTarget(socket=target.socket, instance=target.instance),
+            target,
             context.argv,
             env=environment,
             cwd=context.cwd,

@@ -14,7 +14,8 @@ from contracts.state import SandboxState, Status
 from infra.bus.connection import Bus
 from infra.journal import Journal
 from infra.lifecycles import Lifecycles
-from infra.sandbox.base import Provider, Target
+from infra.sandbox.base import Provider
+from infra.target import Target
 from services.executor.attachments import Attachments
 from services.executor.decide import may_run
 from services.executor.outlet import published

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Self
 from contracts.spec import Resources, SandboxSpec
 from infra.sandbox.base import CreateRequest, Provider
 from infra.sandbox.providers import load_provider
+from infra.target import LocalTarget
 
 DEADLINE_S = 30.0
 
@@ -119,6 +120,7 @@ class Inside:
 
     async def start(self, *argv: str, env: dict[str, str] | None = None, stdin: bytes = b"") -> Command:
         target = await self.provider.target(self.id)
+        assert isinstance(target, LocalTarget)
         full = {**await self.provider.environment(self.id), **(env or {})}
         cwd = (await self.provider.created(self.id)).workspace
         command = await asyncio.to_thread(Command.start, target.socket, full, cwd, list(argv), stdin)

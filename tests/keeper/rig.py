@@ -21,8 +21,9 @@ from infra.keeper.frame import Frame, Kind
 from infra.keeper.launcher import ensure_keeper
 from infra.keeper.layout import Layout
 from infra.keeper.outcome import Exit, Failed, Lost
-from infra.keeper.protocol import LocalTarget, PtySize
+from infra.keeper.protocol import PtySize
 from infra.keeper.spool import SpoolReader
+from infra.target import LocalTarget
 from infra.unix_socket import short_address
 
 ROOT = Path(__file__).parents[2]

@@ -7,10 +7,16 @@ from pathlib import Path
 import pytest
 
 from infra.keeper.frame import Kind
-from infra.keeper.protocol import LocalTarget
 from infra.sandbox.base import SandboxState
+from infra.target import LocalTarget
 from tests.conformance.inside import Inside, a_provider, a_sandbox, a_stranger, request
 from tests.keeper.rig import keeper_of
+
+
+async def target_of(inside: Inside) -> LocalTarget:
+    target = await inside.provider.target(inside.id)
+    assert isinstance(target, LocalTarget)
+    return target
 
 
 async def test_host_processes_are_invisible_and_cannot_be_signalled(tmp_path: Path) -> None:
@@ -36,11 +42,6 @@ async def test_killing_everything_inside_leaves_init_and_the_host(tmp_path: Path
         assert inspection is not None
         assert inspection.state is SandboxState.RUNNING
         assert (await inside.run("echo", "alive")).out == "alive\n"
-
-
-async def target_of(inside: Inside) -> LocalTarget:
-    target = await inside.provider.target(inside.id)
-    return LocalTarget(socket=target.socket, instance=target.instance)
 
 
 STOPS_WHATEVER_BEGINS = """
@@ -105,7 +106,7 @@ async def test_a_command_inherits_nothing_but_its_own_stdio(tmp_path: Path) -> N
 
 async def test_the_control_socket_is_not_reachable_from_inside(tmp_path: Path) -> None:
     async with a_sandbox(tmp_path) as inside:
-        socket = (await inside.provider.target("sb-1")).socket
+        socket = (await target_of(inside)).socket
         result = await inside.python(f"import socket; s = socket.socket(socket.AF_UNIX); s.connect({socket[-100:]!r})")
         assert not result.ok
         found = await inside.sh("find / -xdev -type s 2>/dev/null; grep init.sock /proc/net/unix")

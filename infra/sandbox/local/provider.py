@@ -28,7 +28,6 @@ from infra.sandbox.base import (
     CreateRequest,
     DiskUsage,
     Inspection,
-    LocalTarget,
     ProviderEvent,
     SandboxState,
     Snapshot,
@@ -51,6 +50,7 @@ from infra.sandbox.local.observing import HELLO_TIMEOUT_S, Observation, cause_of
 from infra.sandbox.local.processes import Identity
 from infra.sandbox.local.record import Record, load_record, store_record
 from infra.sandbox.local.trees import measure_tree
+from infra.target import LocalTarget
 
 UP = (SandboxState.RUNNING, SandboxState.PAUSED)
 
