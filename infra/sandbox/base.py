@@ -178,6 +178,25 @@ class Provider(Protocol):
         """Raises `Invalid` where the tier has no snapshots."""
         ...
 
+    async def prepare(self, spec: SandboxSpec) -> None:
+        """Make and start a blank: `create` takes it for the next specification of the same shape.
+
+        Raises what `create` and `start` raise, and `Invalid` where this tier has no blanks for such a specification.
+        """
+        ...
+
+    async def blanks(self) -> dict[str, int]:
+        """How many blanks are ready, by shape (`infra.sandbox.shape`)."""
+        ...
+
+    async def discard_blanks(self, keep: Mapping[str, int] | None = None) -> None:
+        """Remove blanks beyond `keep` of each shape; none given = all."""
+        ...
+
+    async def sweep(self) -> None:
+        """Remove what a crash left behind and no record accounts for. Never touches another node's."""
+        ...
+
     async def aclose(self) -> None:
         """Let go. Sandboxes go on running."""
         ...
