@@ -34,6 +34,17 @@ class Intervals(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     health_s: Annotated[float, Meta(ge=0.1, le=3600)] = 5.0
 
 
+class Pool(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Sandboxes that are kept ready, so that creating one of the same shape takes a moment."""
+
+    size: Annotated[int, Meta(ge=0, le=100)] = 1
+    """Of each shape. 0 = none."""
+    specs: Annotated[tuple[dict[str, Any], ...], Meta(max_length=20)] = ()
+    """Beside the default specification: each is laid over it."""
+    after_s: Annotated[float, Meta(ge=0, le=3600)] = 0.2
+    """Of quiet before one is made: what somebody waits for comes first."""
+
+
 class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     data: Path
     node: Token = "local"
@@ -48,6 +59,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     intervals: Intervals = Intervals()
     sandbox: SandboxSpec = SandboxSpec()
     """Defaults that each sandbox's own specification is laid over."""
+    pool: Pool = Pool()
     max_sandboxes: Annotated[int, Meta(ge=1, le=10_000)] = 100
 
 
@@ -64,6 +76,8 @@ VARIABLES: dict[str, _Variable] = {
     "CLOCHE_URL": _Variable("url"),
     "CLOCHE_CREDS": _Variable("credentials"),
     "CLOCHE_MAX_SANDBOXES": _Variable("max_sandboxes", number=True),
+    "CLOCHE_ISOLATION": _Variable("sandbox.isolation"),
+    "CLOCHE_POOL": _Variable("pool.size", number=True),
 }
 """Other `CLOCHE_*` names are left alone: they may belong to somebody else."""
 
@@ -79,7 +93,7 @@ def load(env: Mapping[str, str] = os.environ) -> Settings:
     settings = _convert(values, str(path))
     for name, variable in VARIABLES.items():
         if env.get(name):
-            values[variable.key] = _number(name, env[name]) if variable.number else env[name]
+            _put(values, variable.key, _number(name, env[name]) if variable.number else env[name])
             settings = _convert(values, name)
     return msgspec.structs.replace(settings, data=settings.data.expanduser().absolute())
 
@@ -105,6 +119,14 @@ def _read(path: Path, *, required: bool) -> dict[str, Any]:
         return {}
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise Invalid(f"{path}: {error}") from error
+
+
+def _put(values: dict[str, Any], key: str, value: object) -> None:
+    part, _, rest = key.partition(".")
+    if rest:
+        _put(values.setdefault(part, {}), rest, value)
+    else:
+        values[part] = value
 
 
 def _number(name: str, text: str) -> int:

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from contracts import codec, subjects
 from contracts.proof import Proof, Summary
+from contracts.spec import Isolation
 from infra.bus import reader
 from infra.client import Cloche, CommandResult, Execution, Sandbox
 from infra.embedded import store
@@ -53,7 +54,7 @@ async def play() -> int:
 async def _story(settings: Settings) -> int:
     title("1. A sealed sandbox")
     async with Cloche.connect(settings) as cloche:
-        sandbox = await cloche.create(id="demo")
+        sandbox = await cloche.create({"isolation": Isolation.LOCAL}, id="demo")
         note(f"{sandbox.id} is {sandbox.state.status}, by {sandbox.state.isolation}")
         for limit, by in sandbox.state.enforcement.items():
             note(f"{limit:<8} {by}")

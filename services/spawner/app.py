@@ -4,7 +4,10 @@ import asyncio
 import logging
 import os
 
+import msgspec
+
 from contracts.errors import ClocheError
+from contracts.spec import Isolation, SandboxSpec, merge
 from infra.access import open_as
 from infra.bus.broker import make_broker
 from infra.bus.connection import Bus
@@ -15,6 +18,7 @@ from infra.sandbox.providers import default_isolation, load_providers
 from infra.service import Ready
 from infra.settings import Settings
 from services.spawner.handlers import Spawner
+from services.spawner.pool import Pool
 from services.spawner.routes import add_routes
 from services.spawner.watch import Watch
 
@@ -33,13 +37,21 @@ class SpawnerApp:
             journal = Journal(bus, service=self.name, node=settings.node)
             lifecycles = Lifecycles(bus)
             watch = Watch(journal=journal, lifecycles=lifecycles, providers=providers)
+            isolation = default_isolation(providers)
+            pool = Pool(
+                providers=providers,
+                specs=_pooled(settings, isolation),
+                size=settings.pool.size,
+                after_s=settings.pool.after_s,
+            )
             spawner = Spawner(
                 journal=journal,
                 providers=providers,
-                default_isolation=default_isolation(providers),
+                default_isolation=isolation,
                 defaults=settings.sandbox,
                 host_env=os.environ,
                 is_full=lambda: watch.is_full(settings.max_sandboxes),
+                pool=pool,
             )
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(lifecycles.follow())
@@ -48,6 +60,7 @@ class SpawnerApp:
                 for provider in providers.values():
                     tasks.create_task(watch.deaths(provider))
                 tasks.create_task(watch.limits(settings.intervals.health_s))
+                tasks.create_task(pool.keep_filled())
                 tasks.create_task(_sweep_strays(bus, journal, settings.intervals.sweep_s))
                 broker = make_broker(bus)
                 add_routes(broker, spawner, journal)
@@ -57,6 +70,12 @@ class SpawnerApp:
                     await asyncio.Event().wait()
                 finally:
                     await broker.stop()
+
+
+def _pooled(settings: Settings, isolation: Isolation) -> list[SandboxSpec]:
+    """The default specification, and those that the settings lay over it. Raises `Invalid`."""
+    laid = [merge(settings.sandbox, msgspec.json.encode(each)) for each in ({}, *settings.pool.specs)]
+    return [msgspec.structs.replace(spec, isolation=spec.isolation or isolation) for spec in laid]
 
 
 async def _sweep_strays(bus: Bus, journal: Journal, every_s: float) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import weakref
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, suppress
 from typing import NamedTuple
 
 import msgspec
@@ -45,6 +45,7 @@ class Spawner:
         defaults: SandboxSpec,
         host_env: Mapping[str, str],
         is_full: Callable[[], bool],
+        pool: AbstractAsyncContextManager[object],
     ) -> None:
         self._journal = journal
         self._providers = providers
@@ -52,6 +53,7 @@ class Spawner:
         self._defaults = defaults
         self._host_env = host_env
         self._is_full = is_full
+        self._pool = pool
         self._lanes: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
 
     async def handle(self, subject: str, raw: bytes) -> None:
@@ -129,8 +131,9 @@ class Spawner:
             sandbox=asked.sandbox, node=self._journal.node, spec=state.spec, host_env=self._host_env
         )
         try:
-            created = await provider.create(request)
-            started = await provider.start(asked.sandbox)
+            async with self._pool:
+                created = await provider.create(request)
+                started = await provider.start(asked.sandbox)
         except (ClocheError, OSError) as error:
             failure = _failure_of(error)
             with suppress(ClocheError, OSError):

@@ -28,6 +28,8 @@ class Shell:
             **os.environ,
             "CLOCHE_DATA": str(data),
             "CLOCHE_DURABILITY": "process",
+            "CLOCHE_ISOLATION": "local",
+            "CLOCHE_POOL": "0",
             "PYTHONPATH": str(ROOT),
             "COLUMNS": "80",
         }

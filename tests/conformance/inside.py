@@ -159,6 +159,7 @@ async def a_provider(data: Path, name: str = "local") -> AsyncIterator[Provider]
         finally:
             for sandbox in await provider.sandboxes():
                 await provider.remove(sandbox)
+            await provider.discard_blanks()
 
 
 @asynccontextmanager

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.parametrize("name", known_providers())
 async def test_a_command_runs_as_an_ordinary_user_in_the_workspace(tmp_path: Path, name: str) -> None:
     async with a_sandbox(tmp_path, name=name) as inside:
         result = await inside.sh("id -u; id -un; pwd; echo $HOME; hostname; echo err >&2; exit 3")
-        assert result.out == "1000\nsandbox\n/workspace\n/workspace\nsb-1\n"
+        assert result.out == "1000\nsandbox\n/workspace\n/workspace\nsandbox\n"
         assert (result.err, result.code) == ("err\n", 3)
 
 

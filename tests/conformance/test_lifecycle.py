@@ -145,7 +145,7 @@ async def test_twenty_sandboxes_start_at_once_and_see_only_themselves(tmp_path: 
             return (await inside.sh(f"echo {number} > me; sleep 0.1; cat me; hostname; ls | wc -l")).out
 
         outputs = await asyncio.gather(*(one(number) for number in range(20)))
-        assert outputs == [f"{number}\nsb-{number}\n1\n" for number in range(20)]
+        assert outputs == [f"{number}\nsandbox\n1\n" for number in range(20)]
 
 
 @pytest.mark.parametrize(

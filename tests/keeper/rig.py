@@ -134,7 +134,7 @@ def start_init(path: Path) -> subprocess.Popen[bytes]:
     listener = socket.socket(socket.AF_UNIX)
     with short_address(path) as address:
         listener.bind(address)
-    arguments = ["--socket-fd", str(listener.fileno()), "--sandbox", "sb", "--instance", INSTANCE, "--grace", "1"]
+    arguments = ["--socket-fd", str(listener.fileno()), "--instance", INSTANCE, "--grace", "1"]
     command = [sys.executable, "-I", "-S", "-B", str(INIT), *arguments]
     process = subprocess.Popen(command, pass_fds=[listener.fileno()], stdin=subprocess.DEVNULL)
     listener.close()

@@ -63,7 +63,7 @@ async def init(tmp_path: Path) -> Any:
 
 def test_init_says_who_it_is_and_a_connection_names_its_process(init: subprocess.Popen[bytes], tmp_path: Path) -> None:
     peer = Peer(tmp_path / "s")
-    assert peer.ask(op="hello") == {"ok": True, "sandbox": "sb", "instance": INSTANCE, "pid": init.pid}
+    assert peer.ask(op="hello") == {"ok": True, "instance": INSTANCE, "pid": init.pid}
     credentials = peer.sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
     assert int.from_bytes(credentials[:4], "little") == init.pid
     peer.sock.close()

@@ -5,7 +5,7 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import Self
 
@@ -20,25 +20,29 @@ from infra.settings import Settings, load
 SERVICES = ("spawner", "executor", "replay")
 ROOT = Path(__file__).resolve().parents[2]
 READY_S = 30.0
+DEFAULTS = {"CLOCHE_DURABILITY": "process", "CLOCHE_ISOLATION": "local", "CLOCHE_POOL": "0"}
+"""Local whether or not an engine answers, and no sandbox that no test asked for."""
 
 
 def settings_in(data: Path, **values: str) -> Settings:
-    return load({"CLOCHE_DATA": str(data), "CLOCHE_DURABILITY": "process", **values})
+    return load({"CLOCHE_DATA": str(data), **DEFAULTS, **values})
 
 
 class Service:
     """`python -m services.<name>`, as a supervisor would run it."""
 
-    def __init__(self, name: str, data: Path) -> None:
+    def __init__(self, name: str, data: Path, values: Mapping[str, str]) -> None:
         self.name = name
         self._data = data
+        self._values = values
         self._process: asyncio.subprocess.Process | None = None
         self._draining: asyncio.Task[None] | None = None
         self.said: list[str] = []
 
     async def start(self) -> None:
         """Returns when it takes orders."""
-        env = {**os.environ, "CLOCHE_DATA": str(self._data), "CLOCHE_DURABILITY": "process", "PYTHONPATH": str(ROOT)}
+        own = {"CLOCHE_DATA": str(self._data), "PYTHONPATH": str(ROOT)}
+        env = {**os.environ, **DEFAULTS, **self._values, **own}
         self._process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
@@ -80,11 +84,11 @@ class Service:
 
 
 class Node:
-    def __init__(self, data: Path) -> None:
-        self.settings = settings_in(data)
+    def __init__(self, data: Path, **values: str) -> None:
+        self.settings = settings_in(data, **values)
         self.data = data
         self.server = EmbeddedServer.of(self.settings)
-        self.services = {name: Service(name, data) for name in SERVICES}
+        self.services = {name: Service(name, data, values) for name in SERVICES}
 
     async def __aenter__(self) -> Self:
         await self.server.__aenter__()
@@ -124,11 +128,12 @@ async def end_sandboxes(data: Path) -> None:
         for provider in providers.values():
             for sandbox in await provider.sandboxes():
                 await provider.remove(sandbox)
+            await provider.discard_blanks()
 
 
 @contextlib.asynccontextmanager
-async def node_in(data: Path) -> AsyncIterator[tuple[Node, Cloche]]:
-    async with Node(data) as node, node.connect() as cloche:
+async def node_in(data: Path, **values: str) -> AsyncIterator[tuple[Node, Cloche]]:
+    async with Node(data, **values) as node, node.connect() as cloche:
         yield node, cloche
 
 

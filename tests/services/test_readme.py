@@ -21,7 +21,7 @@ async def test_the_python_example_runs_and_prints_what_a_reader_expects(tmp_path
             "-c",
             program,
             stdout=asyncio.subprocess.PIPE,
-            env={**os.environ, "CLOCHE_DATA": str(tmp_path)},
+            env={**os.environ, "CLOCHE_DATA": str(tmp_path), "CLOCHE_ISOLATION": "local"},
         )
         out, _ = await process.communicate()
     assert process.returncode == 0

@@ -1,6 +1,6 @@
 """The first process of a local sandbox: starts commands on request, reaps every child, kills whole trees.
 
-Runs as PID 1 of the sandbox's namespaces: `python3 -I -S -B init.py --socket-fd N --sandbox ID --instance NONCE`,
+Runs as PID 1 of the sandbox's namespaces: `python3 -I -S -B init.py --socket-fd N --instance NONCE`,
 where N is a bound unix stream socket that does not listen yet. It listens itself, so SO_PEERCRED of a connection
 names this very process. `--grace S` is how long SIGTERM from outside waits before SIGKILL (5). Standard library
 only, with `init_tree.py` beside it: nothing else is sure to exist inside.
@@ -244,8 +244,7 @@ class Init:
         elif op == "signal" and connection.command is not None:
             self.reply(connection, {"ok": True, "signalled": self.signal(connection.command, request)})
         elif op == "hello":
-            names = {"sandbox": self.options["--sandbox"], "instance": self.options["--instance"]}
-            self.reply(connection, {"ok": True, **names, "pid": os.getpid()})
+            self.reply(connection, {"ok": True, "instance": self.options["--instance"], "pid": os.getpid()})
         elif op in ("freeze", "thaw"):
             signum = signal.SIGSTOP if op == "freeze" else signal.SIGCONT
             self.reply(connection, {"ok": True, "signalled": self.signal_everyone(signum)})

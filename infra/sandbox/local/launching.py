@@ -21,7 +21,7 @@ from infra.sandbox.local.liveness import hold_life_lock, is_life_lock_held
 from infra.sandbox.local.observing import find_by_hello
 from infra.sandbox.local.processes import Identity
 from infra.sandbox.local.record import Record
-from infra.sandbox.local.rootfs import CODE_DIR, USER_ID, Argument, Pieces, data, file_system, interpreter
+from infra.sandbox.local.rootfs import CODE_DIR, HOST_NAME, USER_ID, Argument, Pieces, data, file_system, interpreter
 from infra.sandbox.local.seccomp import seccomp_program
 
 START_TIMEOUT_S = 20.0
@@ -127,14 +127,14 @@ def _pieces(files: SandboxFiles, *, staged: bool) -> Pieces:
 
 def _arguments(record: Record, pieces: Pieces, socket: int, status: int) -> list[Argument]:
     python = interpreter()
-    arguments: list[Argument] = [*_NAMESPACES, "--hostname", record.sandbox, "--json-status-fd", str(status)]
+    arguments: list[Argument] = [*_NAMESPACES, "--hostname", HOST_NAME, "--json-status-fd", str(status)]
     if python.prefix is not None:
         arguments += ["--setenv", "LD_LIBRARY_PATH", f"{CODE_DIR}/python/lib"]
     if filter_program := seccomp_program():
         arguments += ["--seccomp", data(filter_program)]
-    arguments += file_system(pieces, record.workspace, record.sandbox, record.resources.memory_mb)
+    arguments += file_system(pieces, record.workspace, record.resources.memory_mb)
     arguments += ["--", python.program, "-I", "-S", "-B", f"{CODE_DIR}/init.pyc", "--socket-fd", str(socket)]
-    arguments += ["--sandbox", record.sandbox, "--instance", str(record.instance), "--grace", str(INIT_GRACE_S)]
+    arguments += ["--instance", str(record.instance), "--grace", str(INIT_GRACE_S)]
     return arguments
 
 

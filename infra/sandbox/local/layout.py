@@ -56,6 +56,11 @@ class DataFiles(NamedTuple):
         return self.sandboxes / ".trash"
 
     @property
+    def blanks(self) -> Path:
+        """Sandboxes that wait for their specification; each becomes one of the others by a rename."""
+        return self.sandboxes / ".blanks"
+
+    @property
     def uid_lock(self) -> Path:
         return self.sandboxes / ".uids.lock"
 

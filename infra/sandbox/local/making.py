@@ -43,10 +43,10 @@ def make_sandbox(request: CreateRequest, data: DataFiles) -> Record:
     check_spec(request.spec, data.data)
     files = data.of(request.sandbox)
     try:
-        record = load_record(files.record) or _begin(request, data, files)
+        record = load_record(files.record) or begin_record(request, data, files)
         if record.ready:
             return record
-        _fill_workspace(request.spec, files, record.host_uid)
+        fill_workspace(request.spec, files, record.host_uid)
         record = msgspec.structs.replace(record, ready=True)
         store_record(files.record, record)
     except OSError as error:
@@ -54,28 +54,32 @@ def make_sandbox(request: CreateRequest, data: DataFiles) -> Record:
     return record
 
 
-def _begin(request: CreateRequest, data: DataFiles, files: SandboxFiles) -> Record:
-    spec = request.spec
-    built = build_environment(spec.environment, request.host_env, own_values(spec.workspace.path))
+def begin_record(request: CreateRequest, data: DataFiles, files: SandboxFiles) -> Record:
     for directory in (data.sandboxes, files.root, files.control):
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     with uid_allocation(data) as uid:
-        record = Record(
-            sandbox=request.sandbox,
-            node=request.node,
-            host_uid=uid,
-            workspace=spec.workspace.path,
-            resources=spec.resources,
-            network=spec.network.mode,
-            env=built.env,
-            env_blocked=built.blocked,
-            enforcement=foresee_enforcement(spec),
-        )
+        record = describe(request, uid)
         store_record(files.record, record)
     return record
 
 
-def _fill_workspace(spec: SandboxSpec, files: SandboxFiles, owner: int | None) -> None:
+def describe(request: CreateRequest, uid: int | None) -> Record:
+    spec = request.spec
+    built = build_environment(spec.environment, request.host_env, own_values(spec.workspace.path))
+    return Record(
+        sandbox=request.sandbox,
+        node=request.node,
+        host_uid=uid,
+        workspace=spec.workspace.path,
+        resources=spec.resources,
+        network=spec.network.mode,
+        env=built.env,
+        env_blocked=built.blocked,
+        enforcement=foresee_enforcement(spec),
+    )
+
+
+def fill_workspace(spec: SandboxSpec, files: SandboxFiles, owner: int | None) -> None:
     if files.workspace.exists():
         return
     unfinished = files.unfinished_workspace

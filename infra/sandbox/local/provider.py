@@ -3,7 +3,8 @@
 import asyncio
 import resource
 import secrets
-from collections.abc import AsyncIterator
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from subprocess import SubprocessError
@@ -23,6 +24,7 @@ from contracts.errors import (
     Unavailable,
 )
 from contracts.ids import SandboxId
+from contracts.spec import SandboxSpec
 from infra.sandbox.base import (
     Created,
     CreateRequest,
@@ -34,6 +36,17 @@ from infra.sandbox.base import (
     Started,
     Stats,
 )
+from infra.sandbox.local.blanks import (
+    NOBODYS,
+    all_blanks,
+    count_ready,
+    is_ready,
+    make_blank,
+    new_blank,
+    set_aside,
+    shape_in,
+    take_or_make,
+)
 from infra.sandbox.local.cgroup_places import find_place, open_cgroup
 from infra.sandbox.local.control import InitConnection
 from infra.sandbox.local.deaths import Death, DeathWatch
@@ -44,7 +57,7 @@ from infra.sandbox.local.launching import launch_sandbox, wait_for_init
 from infra.sandbox.local.layout import DataFiles, SandboxFiles
 from infra.sandbox.local.limits import enforcement, hold_by_group, process_limit
 from infra.sandbox.local.liveness import is_life_lock_held
-from infra.sandbox.local.making import as_created, make_sandbox
+from infra.sandbox.local.making import as_created
 from infra.sandbox.local.measuring import measure_sandbox
 from infra.sandbox.local.observing import HELLO_TIMEOUT_S, Observation, cause_of_end, exit_code, observe
 from infra.sandbox.local.processes import Identity
@@ -68,13 +81,47 @@ class LocalProvider:
         self._data = DataFiles(data_dir.resolve())
         self._deaths = DeathWatch()
         self._ended_here: set[str] = set()
+        self._preparing: set[SandboxFiles] = set()
         self._locks: WeakValueDictionary[SandboxId, asyncio.Lock] = WeakValueDictionary()
 
     async def create(self, request: CreateRequest) -> Created:
         files = self._data.of(request.sandbox)
         async with self._one_at_a_time(request.sandbox):
-            record = await asyncio.to_thread(make_sandbox, request, self._data)
+            record = await asyncio.to_thread(take_or_make, request, self._data)
+            if record.identity is not None:
+                await self._watch(record, record.identity)
         return as_created(record, files)
+
+    async def prepare(self, spec: SandboxSpec) -> None:
+        files = new_blank(spec, self._data)
+        self._preparing.add(files)
+        try:
+            await self._start_anew(await asyncio.to_thread(make_blank, spec, self._data, files), files)
+        finally:
+            self._preparing.discard(files)
+
+    async def blanks(self) -> dict[str, int]:
+        return await asyncio.to_thread(count_ready, self._data)
+
+    async def discard_blanks(self, keep: Mapping[str, int] | None = None) -> None:
+        wanted = Counter(keep or {})
+        for files in await asyncio.to_thread(all_blanks, self._data):
+            if wanted[shape_in(files)] > 0 and await asyncio.to_thread(is_ready, files):
+                wanted[shape_in(files)] -= 1
+            elif files not in self._preparing:
+                await self._discard(files)
+
+    async def sweep(self) -> None:
+        await self.discard_blanks(await self.blanks())
+
+    async def _discard(self, files: SandboxFiles) -> None:
+        aside = await asyncio.to_thread(set_aside, files)
+        if aside is None:
+            return
+        record = await asyncio.to_thread(load_record, aside.record)
+        if record is not None:
+            await self._end(record, aside, grace_s=0)
+        await asyncio.to_thread(discard, self._data, aside)
 
     async def start(self, sandbox: SandboxId) -> Started:
         files = self._data.of(sandbox)
@@ -86,7 +133,7 @@ class LocalProvider:
             if seen.inspection.state not in UP:
                 record = await self._start_anew(record, files)
             elif record.identity is None and seen.identity is not None:
-                record = await self._confirm(record, seen.identity)
+                record = await self._confirm(files, record, seen.identity)
         assert record.instance is not None
         assert record.identity is not None
         return Started(instance=record.instance, pid=record.identity.pid, enforcement=record.enforcement)
@@ -97,10 +144,10 @@ class LocalProvider:
             raise SandboxStartFailed(f"an incarnation of {record.sandbox} that is not on record is still alive")
         instance = secrets.token_hex(16)
         place = await asyncio.to_thread(find_place, f"cloche-{instance}")
-        record = await self._change(record, instance=instance, cgroup=place, identity=None, paused=False)
+        record = await self._change(files, record, instance=instance, cgroup=place, identity=None, paused=False)
         try:
             await asyncio.to_thread(launch_sandbox, record, files)
-            record = await self._confirm(record, await wait_for_init(instance, files))
+            record = await self._confirm(files, record, await wait_for_init(instance, files))
         except (SandboxStartFailed, OSError, SubprocessError) as error:
             await self._give_up(record, files)
             if isinstance(error, SandboxStartFailed):
@@ -113,14 +160,14 @@ class LocalProvider:
         with suppress(SandboxStopFailed):
             await self._end(record, files, grace_s=0)
 
-    async def _confirm(self, record: Record, identity: Identity) -> Record:
+    async def _confirm(self, files: SandboxFiles, record: Record, identity: Identity) -> Record:
         """Init is up: hold it to the last limit, and remember it."""
         held = await asyncio.to_thread(hold_by_group, record.cgroup, record.resources)
         processes = process_limit(record.resources, held)
         if processes is not None:
             resource.prlimit(identity.pid, resource.RLIMIT_NPROC, (processes, processes))
         now_held = enforcement(record.resources, held, record.network)
-        record = await self._change(record, identity=identity, enforcement=now_held)
+        record = await self._change(files, record, identity=identity, enforcement=now_held)
         await self._watch(record, identity)
         return record
 
@@ -133,22 +180,24 @@ class LocalProvider:
             return record
         self._ended_here.add(record.instance)
         await end_sandbox(record, files, grace_s)
-        return await self._change(record, instance=None, identity=None, cgroup=None, paused=False)
+        return await self._change(files, record, instance=None, identity=None, cgroup=None, paused=False)
 
     async def pause(self, sandbox: SandboxId) -> None:
+        files = self._data.of(sandbox)
         async with self._one_at_a_time(sandbox):
             record, seen = await self._observe(sandbox)
             if seen.inspection.state is SandboxState.PAUSED:
                 return
             if seen.inspection.state is not SandboxState.RUNNING:
                 raise SandboxInvalidState(f"{sandbox} is {seen.inspection.state}, not running")
-            record = await self._change(record, paused=True)
+            record = await self._change(files, record, paused=True)
             if group := await asyncio.to_thread(freezer, record.cgroup):
                 await freeze(group)
             else:
                 await self._ask_init(sandbox, "freeze")
 
     async def resume(self, sandbox: SandboxId) -> None:
+        files = self._data.of(sandbox)
         async with self._one_at_a_time(sandbox):
             record, seen = await self._observe(sandbox)
             if seen.inspection.state not in UP:
@@ -157,7 +206,7 @@ class LocalProvider:
                 await asyncio.to_thread(group.thaw)
             elif record.paused:
                 await self._ask_init(sandbox, "thaw")
-            await self._change(record, paused=False)
+            await self._change(files, record, paused=False)
 
     async def _ask_init(self, sandbox: SandboxId, op: str) -> None:
         try:
@@ -258,13 +307,15 @@ class LocalProvider:
         record = await self._record(sandbox)
         return record, await observe(record, self._data.of(sandbox))
 
-    async def _change(self, record: Record, **changes: Any) -> Record:
+    async def _change(self, files: SandboxFiles, record: Record, **changes: Any) -> Record:
         changed = msgspec.structs.replace(record, **changes)
-        await asyncio.to_thread(store_record, self._data.of(record.sandbox).record, changed)
+        await asyncio.to_thread(store_record, files.record, changed)
         return changed
 
     async def _watch(self, record: Record, identity: Identity) -> None:
         assert record.instance is not None
+        if record.sandbox == NOBODYS:
+            return
         await self._deaths.watch(Death(record.sandbox, record.instance), identity)
 
     async def aclose(self) -> None:

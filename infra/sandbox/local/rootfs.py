@@ -15,6 +15,8 @@ from contracts.errors import Invalid
 from infra.sandbox.local.launch import STAGE
 
 USER_NAME = "sandbox"
+HOST_NAME = "sandbox"
+"""The same in all of them: one that waits for its specification does not know its id yet."""
 USER_ID = 1000
 TMP_MB = 512
 SHM_MB = 256
@@ -83,7 +85,7 @@ def check_workspace_path(path: str) -> None:
         raise Invalid(f"workspace.path: {path!r} must be a plain absolute path outside the system's directories")
 
 
-def file_system(pieces: Pieces, workspace: str, sandbox: str, memory_mb: int) -> list[Argument]:
+def file_system(pieces: Pieces, workspace: str, memory_mb: int) -> list[Argument]:
     # Files in memory outlive the commands that made them: filling both must leave memory for the rest.
     shm, tmp = min(SHM_MB, memory_mb // 4) << 20, min(TMP_MB, memory_mb // 2) << 20
     return [
@@ -91,7 +93,7 @@ def file_system(pieces: Pieces, workspace: str, sandbox: str, memory_mb: int) ->
         *("--proc", "/proc", "--dev", "/dev"),
         *("--perms", "1777", "--size", str(shm), "--tmpfs", "/dev/shm", "--remount-ro", "/dev"),  # noqa: S108
         *("--perms", "1777", "--size", str(tmp), "--tmpfs", "/tmp", "--symlink", "/tmp", "/var/tmp"),  # noqa: S108
-        *_etc(workspace, sandbox),
+        *_etc(workspace),
         *_code(pieces),
         *("--bind", pieces.at("workspace"), workspace),
         *("--remount-ro", "/"),
@@ -109,23 +111,23 @@ def _system() -> list[Argument]:
     return arguments
 
 
-def _etc(home: str, sandbox: str) -> list[Argument]:
+def _etc(home: str) -> list[Argument]:
     arguments: list[Argument] = []
     for pattern in _ETC:
         for host in sorted(Path("/etc").glob(pattern)):
             arguments += ["--ro-bind-try", str(host), str(host)]
-    for name, text in _etc_texts(home, sandbox).items():
+    for name, text in _etc_texts(home).items():
         arguments += ["--perms", "0444", "--ro-bind-data", data(text.encode()), f"/etc/{name}"]
     return arguments
 
 
-def _etc_texts(home: str, sandbox: str) -> dict[str, str]:
+def _etc_texts(home: str) -> dict[str, str]:
     return {
         "passwd": f"{USER_NAME}:x:{USER_ID}:{USER_ID}:sandbox:{home}:{shell()}\n"
         "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
         "group": f"{USER_NAME}:x:{USER_ID}:\nnogroup:x:65534:\n",
-        "hosts": f"127.0.0.1 localhost {sandbox}\n::1 localhost\n",
-        "hostname": f"{sandbox}\n",
+        "hosts": f"127.0.0.1 localhost {HOST_NAME}\n::1 localhost\n",
+        "hostname": f"{HOST_NAME}\n",
         "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\nservices: files\nprotocols: files\n",
     }
 

@@ -25,7 +25,8 @@ def uid_allocation(files: DataFiles, first: int = FIRST_UID) -> Iterator[int | N
     descriptor = os.open(files.uid_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
-        taken = {_uid_of(files.of(sandbox)) for sandbox in files.ids()}
+        blanks = [SandboxFiles(root) for root in files.blanks.glob("*")]
+        taken = {_uid_of(each) for each in (*blanks, *(files.of(sandbox) for sandbox in files.ids()))}
         yield next(uid for uid in count(first) if uid not in taken)
     finally:
         os.close(descriptor)

@@ -15,7 +15,7 @@ from infra.client import Cloche
 from infra.keeper.client import KeeperClient
 from infra.keeper.launcher import end_keeper
 from infra.sandbox.providers import load_providers
-from infra.settings import Settings, load
+from infra.settings import CONFIG_FILE, Settings, load
 from services.cli import daemon, running
 
 
@@ -30,7 +30,12 @@ class Rig(Struct, frozen=True, kw_only=True):
 
 
 def settings_in(data: Path) -> Settings:
-    """What a process with this CLOCHE_DATA will read. Raises `Invalid` where that would be somebody else's server."""
+    """What a process with this CLOCHE_DATA will read: local sandboxes, with an engine and without.
+
+    Raises `Invalid` where that would be somebody else's server.
+    """
+    data.mkdir(mode=0o700, parents=True, exist_ok=True)
+    (data / CONFIG_FILE).write_text('[sandbox]\nisolation = "local"\n')
     settings = load({**os.environ, "CLOCHE_DATA": str(data)})
     if settings.url is not None or settings.data != data.absolute():
         raise Invalid("benchmarks run on a server of their own: unset CLOCHE_URL and CLOCHE_CONFIG")
@@ -57,6 +62,7 @@ async def end_node(settings: Settings) -> None:
         for provider in providers.values():
             for sandbox in await provider.sandboxes():
                 await provider.remove(sandbox)
+            await provider.discard_blanks()
     await end_keeper(settings.data, force=True)
 
 

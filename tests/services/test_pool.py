@@ -1,0 +1,65 @@
+"""Blank sandboxes are kept ready by the spawner, and none is ever left behind."""
+
+import asyncio
+from pathlib import Path
+
+from infra.client import Cloche
+from infra.sandbox.providers import load_provider
+from tests.services.node import Node, node_in
+
+POOLED = {"CLOCHE_POOL": "2"}
+
+
+async def blanks_become(data: Path, count: int) -> None:
+    async with load_provider("local", data) as provider, asyncio.timeout(30):
+        while sum((await provider.blanks()).values()) != count:
+            await asyncio.sleep(0.02)
+
+
+async def instance_of_a_blank(data: Path) -> set[str]:
+    """Every blank's directory, which moves with it and keeps its socket."""
+    return {str((root / "control" / "init.sock").stat().st_ino) for root in (data / "sandboxes" / ".blanks").iterdir()}
+
+
+def socket_of(data: Path, sandbox: str) -> str:
+    return str((data / "sandboxes" / sandbox / "control" / "init.sock").stat().st_ino)
+
+
+async def test_create_takes_a_blank_and_the_pool_is_filled_again(tmp_path: Path) -> None:
+    async with node_in(tmp_path, **POOLED) as (_, cloche):
+        await blanks_become(tmp_path, 2)
+        waiting = await instance_of_a_blank(tmp_path)
+        sandbox = await cloche.create()
+        assert socket_of(tmp_path, sandbox.id) in waiting
+        assert (await sandbox.run("echo mine > note; cat note")).stdout == b"mine\n"
+        await blanks_become(tmp_path, 2)
+        await sandbox.remove()
+
+
+async def test_a_killed_spawner_leaves_its_blanks_to_the_next_one(tmp_path: Path) -> None:
+    async with node_in(tmp_path, **POOLED) as (node, cloche):
+        await blanks_become(tmp_path, 2)
+        waiting = await instance_of_a_blank(tmp_path)
+        await node.restart("spawner")
+        sandboxes = [await cloche.create() for _ in range(2)]
+        assert {socket_of(tmp_path, each.id) for each in sandboxes} == waiting
+
+
+async def test_a_spawner_that_is_told_to_end_removes_its_blanks(tmp_path: Path) -> None:
+    async with node_in(tmp_path, **POOLED) as (node, _):
+        await blanks_become(tmp_path, 2)
+        assert await node.services["spawner"].stop() == 0
+        assert not list((tmp_path / "sandboxes" / ".blanks").iterdir())
+
+
+async def test_creates_at_once_beyond_the_pool_all_succeed(tmp_path: Path) -> None:
+    async with Node(tmp_path, **POOLED) as node, node.connect() as cloche:
+        await blanks_become(tmp_path, 2)
+        sandboxes = await asyncio.gather(*(cloche.create() for _ in range(6)))
+        outputs = await asyncio.gather(*(_tell(cloche, each.id) for each in sandboxes))
+        assert outputs == [each.id.encode() for each in sandboxes]
+
+
+async def _tell(cloche: Cloche, sandbox: str) -> bytes:
+    found = await cloche.sandbox(sandbox)
+    return (await found.run(f"printf {sandbox} > me; cat me")).stdout
