@@ -32,6 +32,7 @@ class Intervals(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     sweep_s: Annotated[float, Meta(ge=0.1, le=3600)] = 5.0
     health_s: Annotated[float, Meta(ge=0.1, le=3600)] = 5.0
+    leftovers_s: Annotated[float, Meta(ge=0.1, le=3600)] = 60.0
 
 
 class Pool(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

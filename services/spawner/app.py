@@ -18,6 +18,7 @@ from infra.sandbox.providers import default_isolation, load_providers
 from infra.service import Ready
 from infra.settings import Settings
 from services.spawner.handlers import Spawner
+from services.spawner.leftovers import Leftovers
 from services.spawner.pool import Pool
 from services.spawner.routes import add_routes
 from services.spawner.watch import Watch
@@ -61,6 +62,7 @@ class SpawnerApp:
                     tasks.create_task(watch.deaths(provider))
                 tasks.create_task(watch.limits(settings.intervals.health_s))
                 tasks.create_task(pool.keep_filled())
+                tasks.create_task(Leftovers(journal, providers).sweep(settings.intervals.leftovers_s))
                 tasks.create_task(_sweep_strays(bus, journal, settings.intervals.sweep_s))
                 broker = make_broker(bus)
                 add_routes(broker, spawner, journal)

@@ -1,10 +1,11 @@
-"""Blank sandboxes are kept ready by the spawner, and none is ever left behind."""
+"""Blank sandboxes are kept ready by the spawner, and nothing is ever left behind."""
 
 import asyncio
 from pathlib import Path
 
 from infra.client import Cloche
 from infra.sandbox.providers import load_provider
+from tests.conformance.inside import request
 from tests.services.node import Node, node_in
 
 POOLED = {"CLOCHE_POOL": "2"}
@@ -63,3 +64,16 @@ async def test_creates_at_once_beyond_the_pool_all_succeed(tmp_path: Path) -> No
 async def _tell(cloche: Cloche, sandbox: str) -> bytes:
     found = await cloche.sandbox(sandbox)
     return (await found.run(f"printf {sandbox} > me; cat me")).stdout
+
+
+async def test_what_the_log_says_was_removed_is_removed_and_a_stranger_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "cloche.toml").write_text("[intervals]\nleftovers_s = 0.1\n")
+    async with node_in(tmp_path) as (_, cloche), load_provider("local", tmp_path) as provider:
+        sandbox = await cloche.create()
+        await sandbox.remove()
+        await provider.create(request("stranger"))
+        await provider.create(request(sandbox.id))
+        async with asyncio.timeout(30):
+            while sandbox.id in await provider.sandboxes():
+                await asyncio.sleep(0.02)
+        assert await provider.sandboxes() == ("stranger",)
