@@ -155,6 +155,10 @@ class Provider(Protocol):
         """Raises `SandboxInvalidState` when it does not run, `SandboxStatsFailed` when it ends meanwhile."""
         ...
 
+    async def oom_kills(self, sandbox: SandboxId) -> int | None:
+        """Like the one in `stats`, and cheap."""
+        ...
+
     async def disk_usage(self, sandbox: SandboxId) -> DiskUsage:
         """Size of the workspace, running or not. Never follows a symbolic link."""
         ...

@@ -13,6 +13,7 @@ from infra.settings import Settings
 from services.executor.attachments import Attachments
 from services.executor.handlers import Executor
 from services.executor.loop import take_orders
+from services.executor.memory import Memory
 
 
 class ExecutorApp:
@@ -31,9 +32,15 @@ class ExecutorApp:
         async with open_as(settings, self.name) as bus, load_providers(settings.data) as providers:
             journal = Journal(bus, service=self.name, node=settings.node)
             lifecycles = Lifecycles(bus)
-            attachments = Attachments(settings.data, bus, journal)
+            memory = Memory(lifecycles, providers)
+            attachments = Attachments(settings.data, bus, journal, memory)
             executor = Executor(
-                bus=bus, journal=journal, lifecycles=lifecycles, providers=providers, attachments=attachments
+                bus=bus,
+                journal=journal,
+                lifecycles=lifecycles,
+                providers=providers,
+                attachments=attachments,
+                memory=memory,
             )
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(lifecycles.follow())

@@ -17,6 +17,7 @@ from infra.keeper.client import KeeperClient
 from infra.keeper.launcher import ensure_keeper
 from infra.target import Target
 from services.executor import ending
+from services.executor.memory import Memory
 from services.executor.outlet import NOTHING, Outlet, Published, published
 from services.executor.record import TIMED_OUT, Context, note
 
@@ -33,10 +34,11 @@ class Attachments:
     again whenever the keeper is gone.
     """
 
-    def __init__(self, data: Path, bus: Bus, journal: Journal) -> None:
+    def __init__(self, data: Path, bus: Bus, journal: Journal, memory: Memory) -> None:
         self._data = data
         self._bus = bus
         self._journal = journal
+        self._memory = memory
         self._client: KeeperClient | None = None
         self._tasks: asyncio.TaskGroup | None = None
         self._attached: set[str] = set()
@@ -134,7 +136,7 @@ class Attachments:
         first: int = 0,
     ) -> None:
         self._attached.add(context.key)
-        outlet = Outlet(self._bus, self._journal, client, context, begun_ns)
+        outlet = Outlet(self._bus, self._journal, client, self._memory, context, begun_ns)
         publishing = self._begin(self._publish(outlet, context, known, first))
         if context.timeout_ms is None:
             return

@@ -18,6 +18,7 @@ from infra.sandbox.base import Provider
 from infra.target import Target
 from services.executor.attachments import Attachments
 from services.executor.decide import may_run
+from services.executor.memory import Memory
 from services.executor.outlet import published
 from services.executor.record import CANCELLED, Context, context_of, key_of, note
 
@@ -48,12 +49,14 @@ class Executor:
         lifecycles: Lifecycles,
         providers: Mapping[Isolation, Provider],
         attachments: Attachments,
+        memory: Memory,
     ) -> None:
         self._bus = bus
         self._journal = journal
         self._lifecycles = lifecycles
         self._providers = providers
         self._attachments = attachments
+        self._memory = memory
         self._places: dict[str, Place] = {}
 
     async def handle(self, subject: str, raw: bytes) -> None:
@@ -95,6 +98,7 @@ class Executor:
             provider = self._providers[state.isolation]
             target, environment = await provider.target(state.sandbox), await provider.environment(state.sandbox)
             known = Place(target.instance, target, environment)
+            await self._memory.remember(state)
             self._places[state.sandbox] = known
             self._places = dict(list(self._places.items())[-PLACES_REMEMBERED:])
         return known

@@ -18,7 +18,8 @@ from infra.journal import Journal
 from infra.keeper.client import KeeperClient
 from infra.keeper.frame import Frame, Kind
 from infra.keeper.spool import SpoolReader
-from services.executor.record import Context, fact_of, started, time_of
+from services.executor.memory import Memory
+from services.executor.record import OUT_OF_MEMORY, Context, fact_of, started, time_of, was_killed
 
 CONFIRM_BYTES = 8 * 1024 * 1024
 START = "start"
@@ -71,10 +72,13 @@ async def totals_in_log(bus: Bus, sandbox: str, exec_id: str) -> Totals:
 class Outlet:
     """Publishes a record until it is final and the log has all of it; then the keeper forgets it."""
 
-    def __init__(self, bus: Bus, journal: Journal, keeper: KeeperClient, context: Context, begun_ns: int) -> None:
+    def __init__(
+        self, bus: Bus, journal: Journal, keeper: KeeperClient, memory: Memory, context: Context, begun_ns: int
+    ) -> None:
         self._bus = bus
         self._journal = journal
         self._keeper = keeper
+        self._memory = memory
         self._context = context
         self._begun_ns = begun_ns
         self._on_their_way: collections.deque[tuple[asyncio.Future[Ack], int]] = collections.deque()
@@ -120,6 +124,8 @@ class Outlet:
             if isinstance(fact, CommandLost) and frame.index <= known.frame:
                 totals = await totals_in_log(self._bus, self._context.sandbox, self._context.exec)
                 fact = msgspec.structs.replace(fact, totals=totals)
+            if was_killed(fact) and await self._memory.ran_out(self._context.sandbox):
+                fact = msgspec.structs.replace(fact, cause=OUT_OF_MEMORY)
         ack = await self._send(out, fact, mark, frame.time_ns)
         self._on_their_way.append((ack, frame.next_position))
         if frame.next_position - self._confirmed > CONFIRM_BYTES:

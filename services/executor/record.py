@@ -2,7 +2,8 @@
 
 import datetime
 import hashlib
-from typing import NamedTuple
+import signal
+from typing import NamedTuple, TypeGuard
 
 import msgspec
 from msgspec import Struct
@@ -27,6 +28,7 @@ LOST_BECAUSE = {
 SHOWN = 200
 TIMED_OUT = "timed_out"
 CANCELLED = "cancelled"
+OUT_OF_MEMORY = "oom"
 STARTED_BYTES = MAX_MESSAGE_BYTES - 8 * 1024
 """Leaves room for the envelope and the headers."""
 
@@ -160,6 +162,13 @@ def _totals(totals: outcome.Totals) -> facts.Totals:
 def _usage(usage: outcome.Rusage | None) -> facts.Usage:
     return (
         facts.Usage(user_s=usage.user_s, system_s=usage.sys_s, max_rss_kb=usage.max_rss_kb) if usage else facts.Usage()
+    )
+
+
+def was_killed(fact: Fact) -> TypeGuard[facts.CommandCompleted]:
+    """By a SIGKILL that nobody asked us for. Docker tells it only as the shell does, 128 more than the signal."""
+    return isinstance(fact, facts.CommandCompleted) and (
+        fact.exit.signal == signal.SIGKILL or fact.exit.code == 128 + signal.SIGKILL
     )
 
 

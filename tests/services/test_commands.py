@@ -244,3 +244,14 @@ async def test_spools_are_removed_once_the_log_has_it_all(data: Path, sandbox: S
     async with asyncio.timeout(10):
         while os.listdir(data / "keeper" / "execs"):
             await asyncio.sleep(0.02)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="memory is held by a control group only where one can be made")
+async def test_a_command_that_runs_out_of_memory_says_so_and_one_that_was_killed_does_not(tmp_path: Path) -> None:
+    hog = "x = []\nwhile True: x.append(bytearray(b'1' * (16 << 20)))"
+    async with node_in(tmp_path) as (_, cloche):
+        sandbox = await cloche.create({"resources": {"memory_mb": 512}})
+        result = await sandbox.run(["python3", "-c", hog])
+        assert (result.signal, result.cause) == (9, "oom")
+        killed = await sandbox.run("kill -9 $$")
+        assert (killed.signal, killed.cause) == (9, "signal 9")

@@ -4,7 +4,7 @@ import secrets
 
 from contracts.errors import SandboxRemovalFailed
 from infra.sandbox.local.layout import DataFiles, SandboxFiles
-from infra.sandbox.local.trees import remove_tree
+from infra.sandbox.trees import remove_tree
 
 
 def discard(data: DataFiles, files: SandboxFiles) -> None:

@@ -10,14 +10,15 @@ from contracts.errors import Invalid, SandboxCreationFailed
 from contracts.spec import CopyDirectory, NetworkMode, SandboxSpec
 from infra.durable import sync_directory
 from infra.sandbox.base import Created, CreateRequest
+from infra.sandbox.copying import copy_directory
 from infra.sandbox.environment import SandboxOwn, build_environment
-from infra.sandbox.local.copying import copy_directory
 from infra.sandbox.local.layout import DataFiles, SandboxFiles
 from infra.sandbox.local.limits import foresee_enforcement
 from infra.sandbox.local.record import Record, load_record, store_record
-from infra.sandbox.local.rootfs import USER_NAME, check_workspace_path, interpreter, shell
-from infra.sandbox.local.trees import remove_tree
+from infra.sandbox.local.rootfs import USER_NAME, interpreter, shell
 from infra.sandbox.local.uids import uid_allocation
+from infra.sandbox.trees import remove_tree
+from infra.sandbox.workspace_path import check_workspace_path
 
 
 def check_spec(spec: SandboxSpec, data: Path) -> None:

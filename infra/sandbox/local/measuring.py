@@ -10,7 +10,7 @@ from infra.sandbox.local.cgroups import Usage
 from infra.sandbox.local.layout import SandboxFiles
 from infra.sandbox.local.processes import Identity, descendants, is_alive
 from infra.sandbox.local.record import Record
-from infra.sandbox.local.trees import measure_tree
+from infra.sandbox.trees import measure_tree
 
 
 def measure_sandbox(record: Record, files: SandboxFiles, identity: Identity) -> Stats:

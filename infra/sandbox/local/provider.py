@@ -62,7 +62,7 @@ from infra.sandbox.local.measuring import measure_sandbox
 from infra.sandbox.local.observing import HELLO_TIMEOUT_S, Observation, cause_of_end, exit_code, observe
 from infra.sandbox.local.processes import Identity
 from infra.sandbox.local.record import Record, load_record, store_record
-from infra.sandbox.local.trees import measure_tree
+from infra.sandbox.trees import measure_tree
 from infra.target import LocalTarget
 
 UP = (SandboxState.RUNNING, SandboxState.PAUSED)
@@ -249,6 +249,10 @@ class LocalProvider:
         if seen.identity is None:
             raise SandboxInvalidState(f"{sandbox} is {seen.inspection.state}, not running")
         return await asyncio.to_thread(measure_sandbox, record, self._data.of(sandbox), seen.identity)
+
+    async def oom_kills(self, sandbox: SandboxId) -> int | None:
+        place = (await self._record(sandbox)).cgroup
+        return None if place is None else (await asyncio.to_thread(open_cgroup(place).usage)).oom_kills
 
     async def disk_usage(self, sandbox: SandboxId) -> DiskUsage:
         await self._record(sandbox)

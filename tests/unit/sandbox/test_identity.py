@@ -10,8 +10,8 @@ from infra.sandbox.local.liveness import hold_life_lock, is_life_lock_held
 from infra.sandbox.local.observing import cause_of_end
 from infra.sandbox.local.processes import identify, is_alive, open_process, read_process
 from infra.sandbox.local.record import load_record
-from infra.sandbox.local.rootfs import check_workspace_path
 from infra.sandbox.local.seccomp import seccomp_program
+from infra.sandbox.workspace_path import check_workspace_path
 
 
 def test_a_process_is_itself_and_no_other_with_its_number() -> None:

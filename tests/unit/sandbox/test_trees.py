@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 
 from contracts.errors import Invalid, SandboxCreationFailed
-from infra.sandbox.local.copying import copy_directory
-from infra.sandbox.local.trees import measure_tree, remove_tree
+from infra.sandbox.copying import copy_directory
+from infra.sandbox.trees import measure_tree, remove_tree
 
 
 def test_a_hard_linked_file_is_counted_once(tmp_path: Path) -> None:

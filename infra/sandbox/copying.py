@@ -6,7 +6,7 @@ import stat
 from pathlib import Path
 
 from contracts.errors import Invalid, SandboxCreationFailed
-from infra.sandbox.local.trees import open_directory
+from infra.sandbox.trees import open_directory
 
 MAX_DEPTH = 200
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
