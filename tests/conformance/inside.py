@@ -1,21 +1,28 @@
-"""Running commands in a sandbox straight through its init, without a keeper: what tests of the sandbox itself need."""
+"""Running commands in a sandbox through a keeper of the test's own, in the test's own process."""
 
 import asyncio
-import json
-import os
-import socket
-import struct
+import itertools
+import secrets
 import subprocess
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple, Self
 
-from contracts.spec import Resources, SandboxSpec
+import msgspec
+
+from contracts.spec import Isolation, Resources, SandboxSpec
+from infra.keeper.frame import Frame, Kind
+from infra.keeper.keeper import Keeper
+from infra.keeper.layout import Layout
+from infra.keeper.outcome import Exit
+from infra.keeper.protocol import PtySize, Scope, Signal, Start, Write
+from infra.keeper.spool import SpoolReader
 from infra.sandbox.base import CreateRequest, Provider
 from infra.sandbox.providers import load_provider
-from infra.target import LocalTarget
+from tests.images import debian
 
 DEADLINE_S = 30.0
 
@@ -32,104 +39,97 @@ class Result(NamedTuple):
 
 
 class Command:
-    """A started command; its output goes to memory files, so nothing needs to be drained."""
+    """A started command, on the record of the test's own keeper."""
 
-    def __init__(self, connection: socket.socket, out: int, err: int) -> None:
-        self._connection = connection
-        self._out, self._err = out, err
-        self._closed = False
+    def __init__(self, keeper: Keeper, directory: Path, exec_id: str) -> None:
+        self._keeper = keeper
+        self._directory = directory
+        self.exec_id = exec_id
 
-    @classmethod
-    def start(cls, path: str, env: dict[str, str], cwd: str, argv: list[str], stdin: bytes = b"") -> Self:
-        stdio = [os.memfd_create(name) for name in ("in", "out", "err")]
-        os.pwrite(stdio[0], stdin, 0)
-        connection = connect(path)
-        request = {"op": "start", "exec": os.urandom(8).hex(), "argv": argv, "env": env, "cwd": cwd, "pty": None}
-        send(connection, request, stdio)
-        answer = receive(connection)
-        os.close(stdio[0])
-        assert answer["ok"], answer
-        return cls(connection, stdio[1], stdio[2])
-
-    def wait(self) -> Result:
-        end = receive(self._connection)["exit"]
-        result = Result(end.get("code"), end.get("signal"), self.read(self._out), self.read(self._err))
-        self.close()
-        return result
-
-    @staticmethod
-    def read(descriptor: int) -> str:
-        return os.pread(descriptor, 1 << 24, 0).decode("utf-8", "replace")
+    async def wait(self) -> Result:
+        """Raises AssertionError with the reason where it did not begin."""
+        record = self._keeper.record(self.exec_id)
+        while not record.final:
+            await record.wait_beyond(record.size)
+        frames = self._frames()
+        refused = [frame.payload for frame in frames if frame.kind in (Kind.FAILED, Kind.LOST)]
+        assert not refused, refused
+        end = msgspec.json.decode(self._payload(Kind.EXIT), type=Exit)
+        return Result(end.code, end.signal, self.out, self.err)
 
     @property
     def out(self) -> str:
-        return self.read(self._out)
+        return (self._payload(Kind.STDOUT) + self._payload(Kind.PTY)).decode("utf-8", "replace")
 
-    def close(self) -> None:
-        """Lets go of it; init kills it then if it still runs."""
-        if self._closed:
-            return
-        self._closed = True
-        self._connection.close()
-        os.close(self._out)
-        os.close(self._err)
+    @property
+    def err(self) -> str:
+        return self._payload(Kind.STDERR).decode("utf-8", "replace")
 
+    async def signal(self, number: int, scope: Scope = "tree") -> int:
+        execution = self._keeper.execution(self.exec_id)
+        return (
+            0
+            if execution is None
+            else await execution.signal(Signal(id=0, exec=self.exec_id, signum=number, scope=scope))
+        )
 
-def connect(path: str) -> socket.socket:
-    directory = os.open(os.path.dirname(path), os.O_PATH | os.O_DIRECTORY)
-    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    connection.settimeout(DEADLINE_S)
-    try:
-        connection.connect(f"/proc/self/fd/{directory}/{os.path.basename(path)}")
-    finally:
-        os.close(directory)
-    return connection
+    def write(self, data: bytes, *, eof: bool = False) -> None:
+        execution = self._keeper.execution(self.exec_id)
+        assert execution is not None
+        assert execution.write(Write(id=0, exec=self.exec_id, data=data, eof=eof)).accepted
 
+    def _frames(self) -> list[Frame]:
+        return list(SpoolReader(self._directory).frames())
 
-def send(connection: socket.socket, request: dict[str, Any], fds: list[int]) -> None:
-    body = json.dumps(request).encode()
-    socket.send_fds(connection, [struct.pack(">I", len(body)) + body], fds)
-
-
-def receive(connection: socket.socket) -> dict[str, Any]:
-    def exactly(size: int) -> bytes:
-        data = b""
-        while len(data) < size:
-            part = connection.recv(size - len(data))
-            assert part, "init closed the connection"
-            data += part
-        return data
-
-    answer: dict[str, Any] = json.loads(exactly(struct.unpack(">I", exactly(4))[0]))
-    return answer
+    def _payload(self, kind: Kind) -> bytes:
+        return b"".join(frame.payload for frame in self._frames() if frame.kind == kind)
 
 
 class Inside:
-    """A running sandbox, seen by a test."""
+    """A running sandbox, seen by a test, with a keeper of its own."""
 
     def __init__(self, provider: Provider, sandbox: str) -> None:
         self.provider = provider
         self.id = sandbox
         self.workspace = Path()
-        self._commands: list[Command] = []
+        self._home = TemporaryDirectory(prefix="cloche-inside-")
+        self._layout = Layout.of(Path(self._home.name))
+        self._layout.prepare()
+        self._keeper = Keeper(self._layout, "inside")
+        self._numbers = itertools.count()
+        _open.append(self)
 
     async def begin(self) -> Self:
         await self.provider.start(self.id)
         self.workspace = Path((await self.provider.created(self.id)).host_workspace)
         return self
 
-    async def start(self, *argv: str, env: dict[str, str] | None = None, stdin: bytes = b"") -> Command:
-        target = await self.provider.target(self.id)
-        assert isinstance(target, LocalTarget)
-        full = {**await self.provider.environment(self.id), **(env or {})}
-        cwd = (await self.provider.created(self.id)).workspace
-        command = await asyncio.to_thread(Command.start, target.socket, full, cwd, list(argv), stdin)
-        self._commands.append(command)
+    async def start(
+        self, *argv: str, env: dict[str, str] | None = None, stdin: bytes | None = None, pty: PtySize | None = None
+    ) -> Command:
+        """With `stdin`, it gets these bytes and stays open; without, it is at its end."""
+        exec_id = f"inside-{secrets.token_hex(4)}-{next(self._numbers)}"
+        request = Start(
+            id=0,
+            exec=exec_id,
+            target=await self.provider.target(self.id),
+            argv=argv,
+            env={**await self.provider.environment(self.id), **(env or {})},
+            cwd=(await self.provider.created(self.id)).workspace,
+            stdin=stdin is not None,
+            pty=pty,
+        )
+        await self._keeper.start(request)
+        command = Command(self._keeper, self._layout.exec_dir(exec_id), exec_id)
+        if stdin:
+            command.write(stdin)
         return command
 
-    async def run(self, *argv: str, env: dict[str, str] | None = None, stdin: bytes = b"") -> Result:
+    async def run(self, *argv: str, env: dict[str, str] | None = None, stdin: bytes | None = None) -> Result:
         command = await self.start(*argv, env=env, stdin=stdin)
-        return await asyncio.to_thread(command.wait)
+        if stdin is not None:
+            command.write(b"", eof=True)
+        return await command.wait()
 
     async def sh(self, script: str) -> Result:
         return await self.run("/bin/sh", "-c", script)
@@ -137,13 +137,27 @@ class Inside:
     async def python(self, script: str) -> Result:
         return await self.run("python3", "-c", script)
 
-    def close(self) -> None:
-        for command in self._commands:
-            command.close()
+    async def aclose(self) -> None:
+        """What still runs is killed."""
+        if self in _open:
+            _open.remove(self)
+            await self._keeper.aclose()
+            self._home.cleanup()
 
 
-def request(sandbox: str, spec: SandboxSpec | None = None, **host_env: str) -> CreateRequest:
-    return CreateRequest(sandbox=sandbox, node="node-1", spec=spec or SandboxSpec(), host_env=host_env)
+_open: list[Inside] = []
+"""Closed with the provider that they belong to, for a test that does not do so itself."""
+
+
+def request(sandbox: str, spec: SandboxSpec | None = None, on: str = "local", **host_env: str) -> CreateRequest:
+    return CreateRequest(sandbox=sandbox, node="node-1", spec=spec_on(on, spec), host_env=host_env)
+
+
+def spec_on(tier: str, spec: SandboxSpec | None = None) -> SandboxSpec:
+    spec = msgspec.structs.replace(spec or SandboxSpec(), isolation=Isolation(tier))
+    if tier == Isolation.LOCAL:
+        return spec
+    return msgspec.structs.replace(spec, docker=msgspec.structs.replace(spec.docker, image=debian()))
 
 
 def small(**resources: Any) -> SandboxSpec:
@@ -157,6 +171,8 @@ async def a_provider(data: Path, name: str = "local") -> AsyncIterator[Provider]
         try:
             yield provider
         finally:
+            for inside in [each for each in _open if each.provider is provider]:
+                await inside.aclose()
             for sandbox in await provider.sandboxes():
                 await provider.remove(sandbox)
             await provider.discard_blanks()
@@ -167,12 +183,12 @@ async def a_sandbox(
     data: Path, spec: SandboxSpec | None = None, name: str = "local", **host_env: str
 ) -> AsyncIterator[Inside]:
     async with a_provider(data, name) as provider:
-        await provider.create(request("sb-1", spec, **host_env))
+        await provider.create(request("sb-1", spec, name, **host_env))
         inside = await Inside(provider, "sb-1").begin()
         try:
             yield inside
         finally:
-            inside.close()
+            await inside.aclose()
 
 
 @contextmanager

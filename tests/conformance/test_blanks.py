@@ -6,27 +6,23 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from contracts.spec import Environment, Isolation, Resources, SandboxSpec
+from contracts.spec import Environment, Resources
 from infra.sandbox.base import SandboxState
 from infra.sandbox.providers import known_providers, load_provider
 from infra.sandbox.shape import shape_of
-from tests.conformance.inside import Inside, a_provider, request
+from tests.conformance.inside import Inside, a_provider, request, spec_on
 
 pytestmark = pytest.mark.parametrize("name", known_providers())
 
 
-def spec_for(name: str, spec: SandboxSpec | None = None) -> SandboxSpec:
-    return msgspec.structs.replace(spec or request("sb-1").spec, isolation=Isolation(name))
-
-
 async def test_a_blank_becomes_the_next_sandbox_of_its_shape(tmp_path: Path, name: str) -> None:
     async with a_provider(tmp_path, name) as provider:
-        spec = spec_for(name)
+        spec = spec_on(name)
         await provider.prepare(spec)
         assert await provider.blanks() == {shape_of(spec): 1}
         assert await provider.sandboxes() == ()
         wanted = msgspec.structs.replace(spec, environment=Environment(set={"COLOUR": "blue"}))
-        asked = msgspec.structs.replace(request("sb-1"), spec=wanted)
+        asked = request("sb-1", wanted, on=name)
         created = await provider.create(asked)
         assert await provider.blanks() == {}
         inspection = await provider.inspect("sb-1")
@@ -48,10 +44,10 @@ async def test_a_blank_becomes_the_next_sandbox_of_its_shape(tmp_path: Path, nam
 
 async def test_a_claimed_sandbox_looks_from_inside_like_a_cold_one(tmp_path: Path, name: str) -> None:
     async with a_provider(tmp_path, name) as provider:
-        await provider.prepare(spec_for(name))
+        await provider.prepare(spec_on(name))
         looks = []
         for sandbox in ("sb-claimed", "sb-cold"):
-            await provider.create(msgspec.structs.replace(request(sandbox), spec=spec_for(name)))
+            await provider.create(request(sandbox, on=name))
             inside = await Inside(provider, sandbox).begin()
             looks.append(
                 (
@@ -63,25 +59,27 @@ async def test_a_claimed_sandbox_looks_from_inside_like_a_cold_one(tmp_path: Pat
 
 async def test_two_creates_at_once_never_take_the_same_blank(tmp_path: Path, name: str) -> None:
     async with a_provider(tmp_path, name) as provider:
-        spec = spec_for(name)
+        spec = spec_on(name)
         await provider.prepare(spec)
         names = [f"sb-{number}" for number in range(4)]
-        await asyncio.gather(*(provider.create(msgspec.structs.replace(request(each), spec=spec)) for each in names))
+        await asyncio.gather(
+            *(provider.create(msgspec.structs.replace(request(each, on=name), spec=spec)) for each in names)
+        )
         instances = [(await provider.start(each)).instance for each in names]
         assert len(set(instances)) == len(names)
 
 
 async def test_a_blank_of_another_shape_is_not_taken(tmp_path: Path, name: str) -> None:
     async with a_provider(tmp_path, name) as provider:
-        spec = spec_for(name)
+        spec = spec_on(name)
         await provider.prepare(spec)
         other = msgspec.structs.replace(spec, resources=Resources(memory_mb=1024))
-        await provider.create(msgspec.structs.replace(request("sb-1"), spec=other))
+        await provider.create(request("sb-1", other, on=name))
         assert await provider.blanks() == {shape_of(spec): 1}
 
 
 async def test_blanks_outlive_the_provider_and_are_discarded_beyond_what_is_kept(tmp_path: Path, name: str) -> None:
-    spec = spec_for(name)
+    spec = spec_on(name)
     async with load_provider(name, tmp_path) as provider:
         for _ in range(3):
             await provider.prepare(spec)

@@ -53,7 +53,7 @@ async def test_commands_share_loopback_and_tmp(tmp_path: Path, name: str) -> Non
             "print(socket.create_connection(('localhost', 8000)).recv(100).decode())"
         )
         assert (await inside.python(ask)).out == "over loopback\n"
-        assert (await asyncio.to_thread(server.wait)).ok
+        assert (await server.wait()).ok
 
 
 async def test_a_background_process_lives_on_after_its_command(tmp_path: Path, name: str) -> None:
@@ -120,4 +120,4 @@ async def test_the_nodes_own_data_is_never_copied(tmp_path: Path, name: str) -> 
         for path in (tmp_path, tmp_path / "data", tmp_path / "data/sandboxes"):
             spec = SandboxSpec(workspace=Workspace(source=CopyDirectory(path=str(path))))
             with pytest.raises(Invalid, match="data directory"):
-                await provider.create(request("sb-1", spec))
+                await provider.create(request("sb-1", spec, on=name))

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.parametrize("name", known_providers())
 async def test_a_sandbox_goes_through_its_life(tmp_path: Path, name: str) -> None:
     async with a_provider(tmp_path, name) as provider:
         assert await provider.inspect("sb-1") is None
-        await provider.create(request("sb-1"))
+        await provider.create(request("sb-1", on=name))
         assert await state_of(provider) is SandboxState.STOPPED
         started = await provider.start("sb-1")
         inspection = await provider.inspect("sb-1")
@@ -52,7 +52,7 @@ async def state_of(provider: Provider, sandbox: str = "sb-1") -> SandboxState | 
 async def test_every_order_given_twice_succeeds_and_changes_nothing(tmp_path: Path, name: str) -> None:
     async with a_provider(tmp_path, name) as provider:
         await provider.remove("sb-1")
-        assert await provider.create(request("sb-1")) == await provider.create(request("sb-1"))
+        assert await provider.create(request("sb-1", on=name)) == await provider.create(request("sb-1", on=name))
         first, second = await provider.start("sb-1"), await provider.start("sb-1")
         assert first == second
         for order in (provider.pause, provider.resume, provider.stop, provider.remove):
@@ -62,7 +62,7 @@ async def test_every_order_given_twice_succeeds_and_changes_nothing(tmp_path: Pa
 
 async def test_orders_at_the_same_time_are_taken_one_after_the_other(tmp_path: Path, name: str) -> None:
     async with a_provider(tmp_path, name) as provider:
-        await asyncio.gather(*(provider.create(request("sb-1")) for _ in range(4)))
+        await asyncio.gather(*(provider.create(request("sb-1", on=name)) for _ in range(4)))
         started = await asyncio.gather(*(provider.start("sb-1") for _ in range(4)))
         assert len({each.instance for each in started}) == 1
         await asyncio.gather(provider.stop("sb-1"), provider.remove("sb-1"), provider.remove("sb-1"))
@@ -87,7 +87,7 @@ async def test_an_id_that_is_no_token_never_becomes_a_path(tmp_path: Path, name:
 
 async def test_what_does_not_run_cannot_be_paused_resumed_or_measured(tmp_path: Path, name: str) -> None:
     async with a_provider(tmp_path, name) as provider:
-        await provider.create(request("sb-1"))
+        await provider.create(request("sb-1", on=name))
         for order in (provider.pause, provider.resume, provider.stats, provider.target):
             with pytest.raises(SandboxInvalidState):
                 await order("sb-1")
@@ -140,7 +140,7 @@ async def test_twenty_sandboxes_start_at_once_and_see_only_themselves(tmp_path: 
     async with a_provider(tmp_path, name) as provider:
 
         async def one(number: int) -> str:
-            await provider.create(request(f"sb-{number}"))
+            await provider.create(request(f"sb-{number}", on=name))
             inside = await Inside(provider, f"sb-{number}").begin()
             return (await inside.sh(f"echo {number} > me; sleep 0.1; cat me; hostname; ls | wc -l")).out
 
@@ -153,7 +153,7 @@ async def test_twenty_sandboxes_start_at_once_and_see_only_themselves(tmp_path: 
     [
         (SandboxSpec(network=Network(mode=NetworkMode.FULL)), "no network"),
         (SandboxSpec(workspace=Workspace(source=ForkOf(sandbox="x", sequence=1))), "not available yet"),
-        (SandboxSpec(workspace=Workspace(source=GitWorktree(repository="/x"))), "not available yet"),
+        (SandboxSpec(workspace=Workspace(source=GitWorktree(repository="/nonexistent"))), "does not exist"),
         (SandboxSpec(workspace=Workspace(source=CopyDirectory(path="/nonexistent"))), "cannot copy"),
         (SandboxSpec(workspace=Workspace(path="/usr/x")), "workspace.path"),
         (SandboxSpec(workspace=Workspace(path="/work/../etc")), "workspace.path"),
@@ -164,14 +164,14 @@ async def test_what_cannot_be_honoured_is_refused_with_words(
 ) -> None:
     async with a_provider(tmp_path, name) as provider:
         with pytest.raises(Invalid, match=words):
-            await provider.create(request("sb-1", spec))
+            await provider.create(request("sb-1", spec, on=name))
 
 
 async def test_created_says_what_was_passed_and_what_was_refused(tmp_path: Path, name: str) -> None:
     async with a_provider(tmp_path, name) as provider:
         wanted = (*DEFAULT_PASSTHROUGH, "DB_PASSWORD")
         spec = SandboxSpec(environment=Environment(passthrough=wanted, set={"A": "1"}))
-        created = await provider.create(request("sb-1", spec, DB_PASSWORD="hunter2", TERM="xterm"))
+        created = await provider.create(request("sb-1", spec, DB_PASSWORD="hunter2", TERM="xterm", on=name))
         assert created.env_blocked == ("DB_PASSWORD",)
         assert {"A", "TERM", "IS_SANDBOXED"} <= set(created.env_passed)
         assert "hunter2" not in repr(created)

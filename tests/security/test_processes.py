@@ -122,7 +122,7 @@ async def test_two_sandboxes_do_not_see_each_others_processes(tmp_path: Path) ->
         assert "12345" not in (await mine.sh("cat /proc/[0-9]*/cmdline | tr '\\0' ' '")).out
         await mine.sh("kill -9 -1")
         assert "12345" in (await other.sh("cat /proc/[0-9]*/cmdline | tr '\\0' ' '")).out
-        victim.close()
+        await victim.signal(signal.SIGKILL)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="an ordinary user has only one uid")
