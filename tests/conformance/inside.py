@@ -22,6 +22,7 @@ from infra.keeper.protocol import PtySize, Scope, Signal, Start, Write
 from infra.keeper.spool import SpoolReader
 from infra.sandbox.base import CreateRequest, Provider
 from infra.sandbox.providers import load_provider
+from tests.conformance.tiers import require
 from tests.images import debian
 
 DEADLINE_S = 30.0
@@ -47,9 +48,9 @@ class Command:
         self.exec_id = exec_id
 
     async def wait(self) -> Result:
-        """Raises AssertionError with the reason where it did not begin."""
+        """Until its own process has ended. Raises AssertionError with the reason where it did not begin."""
         record = self._keeper.record(self.exec_id)
-        while not record.final:
+        while not record.exited:
             await record.wait_beyond(record.size)
         frames = self._frames()
         refused = [frame.payload for frame in frames if frame.kind in (Kind.FAILED, Kind.LOST)]
@@ -167,6 +168,7 @@ def small(**resources: Any) -> SandboxSpec:
 @asynccontextmanager
 async def a_provider(data: Path, name: str = "local") -> AsyncIterator[Provider]:
     """Whatever a test leaves behind is removed with its data directory."""
+    require(name)
     async with load_provider(name, data) as provider:
         try:
             yield provider

@@ -8,11 +8,12 @@ import pytest
 
 from contracts.spec import Environment, Resources
 from infra.sandbox.base import SandboxState
-from infra.sandbox.providers import known_providers, load_provider
+from infra.sandbox.providers import load_provider
 from infra.sandbox.shape import shape_of
 from tests.conformance.inside import Inside, a_provider, request, spec_on
+from tests.conformance.tiers import TIERS
 
-pytestmark = pytest.mark.parametrize("name", known_providers())
+pytestmark = pytest.mark.parametrize("name", TIERS)
 
 
 async def test_a_blank_becomes_the_next_sandbox_of_its_shape(tmp_path: Path, name: str) -> None:

@@ -7,10 +7,10 @@ import pytest
 
 from contracts.errors import Invalid
 from contracts.spec import CopyDirectory, SandboxSpec, Workspace
-from infra.sandbox.providers import known_providers
 from tests.conformance.inside import a_provider, a_sandbox, request, until
+from tests.conformance.tiers import TIERS
 
-pytestmark = pytest.mark.parametrize("name", known_providers())
+pytestmark = pytest.mark.parametrize("name", TIERS)
 
 
 async def test_a_command_runs_as_an_ordinary_user_in_the_workspace(tmp_path: Path, name: str) -> None:

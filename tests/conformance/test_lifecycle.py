@@ -18,10 +18,11 @@ from contracts.spec import (
     Workspace,
 )
 from infra.sandbox.base import Provider, SandboxState
-from infra.sandbox.providers import known_providers, load_provider
-from tests.conformance.inside import Inside, a_provider, a_sandbox, request, until
+from infra.sandbox.providers import load_provider
+from tests.conformance.inside import Inside, a_provider, a_sandbox, request, small, until
+from tests.conformance.tiers import HAS_A_NETWORK, TIERS
 
-pytestmark = pytest.mark.parametrize("name", known_providers())
+pytestmark = pytest.mark.parametrize("name", TIERS)
 
 
 async def test_a_sandbox_goes_through_its_life(tmp_path: Path, name: str) -> None:
@@ -136,22 +137,21 @@ async def test_removal_in_the_middle_of_a_command_ends_both(tmp_path: Path, name
         assert not inside.workspace.exists()
 
 
-async def test_twenty_sandboxes_start_at_once_and_see_only_themselves(tmp_path: Path, name: str) -> None:
+async def test_fifty_sandboxes_start_at_once_and_see_only_themselves(tmp_path: Path, name: str) -> None:
     async with a_provider(tmp_path, name) as provider:
 
         async def one(number: int) -> str:
-            await provider.create(request(f"sb-{number}", on=name))
+            await provider.create(request(f"sb-{number}", small(), on=name))
             inside = await Inside(provider, f"sb-{number}").begin()
             return (await inside.sh(f"echo {number} > me; sleep 0.1; cat me; hostname; ls | wc -l")).out
 
-        outputs = await asyncio.gather(*(one(number) for number in range(20)))
-        assert outputs == [f"{number}\nsandbox\n1\n" for number in range(20)]
+        outputs = await asyncio.gather(*(one(number) for number in range(50)))
+        assert outputs == [f"{number}\nsandbox\n1\n" for number in range(50)]
 
 
 @pytest.mark.parametrize(
     ("spec", "words"),
     [
-        (SandboxSpec(network=Network(mode=NetworkMode.FULL)), "no network"),
         (SandboxSpec(workspace=Workspace(source=ForkOf(sandbox="x", sequence=1))), "not available yet"),
         (SandboxSpec(workspace=Workspace(source=GitWorktree(repository="/nonexistent"))), "does not exist"),
         (SandboxSpec(workspace=Workspace(source=CopyDirectory(path="/nonexistent"))), "cannot copy"),
@@ -165,6 +165,16 @@ async def test_what_cannot_be_honoured_is_refused_with_words(
     async with a_provider(tmp_path, name) as provider:
         with pytest.raises(Invalid, match=words):
             await provider.create(request("sb-1", spec, on=name))
+
+
+async def test_a_network_is_refused_where_there_is_none(tmp_path: Path, name: str) -> None:
+    async with a_provider(tmp_path, name) as provider:
+        asked = request("sb-1", SandboxSpec(network=Network(mode=NetworkMode.FULL)), on=name)
+        if name in HAS_A_NETWORK:
+            assert (await provider.create(asked)).enforcement.network
+        else:
+            with pytest.raises(Invalid, match="no network"):
+                await provider.create(asked)
 
 
 async def test_created_says_what_was_passed_and_what_was_refused(tmp_path: Path, name: str) -> None:
