@@ -21,7 +21,11 @@ def pack(raw: bytes) -> Payload:
     try:
         return Payload(raw.decode(), Encoding.UTF8)
     except UnicodeDecodeError:
-        return Payload(base64.b64encode(raw).decode(), Encoding.BASE64)
+        return pack_base64(raw)
+
+
+def pack_base64(raw: bytes) -> Payload:
+    return Payload(base64.b64encode(raw).decode(), Encoding.BASE64)
 
 
 def unpack(data: str, encoding: Encoding) -> bytes:

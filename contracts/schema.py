@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from contracts import subjects
+from contracts import queries, subjects, worktrees
 from contracts.events.audit import DeadLetter
 from contracts.message import CommandHead, EventHead
-from contracts.queries import ANSWERS, QUERIES, Reply
+from contracts.queries import Reply
 from contracts.registry import COMMANDS, EVENTS, VITALS
 
 Document = dict[str, Any]
@@ -35,6 +35,17 @@ _PARAMETERS = {
     "ORIGINAL": "The event's own subject, without its first two tokens.",
 }
 """Placeholders are real tokens, so that `contracts/subjects.py` builds the addresses too."""
+
+
+QUERIES: dict[str, type[msgspec.Struct]] = {
+    **queries.QUERIES,
+    **{f"git.{verb}": kind for verb, kind in worktrees.REQUESTS.items()},
+}
+ANSWERS: dict[str, type[msgspec.Struct]] = {
+    **queries.ANSWERS,
+    **{f"git.{verb}": kind for verb, kind in worktrees.ANSWERS.items()},
+}
+"""Every request that is answered, and its answer."""
 
 
 class _Message(NamedTuple):
@@ -164,11 +175,16 @@ def _channels() -> Iterator[_Channel]:
         address = subjects.vitals("SANDBOX", tag.partition(".")[2])
         yield _Channel(f"event.{tag}", address, "send", (_event(tag, kind),))
     for verb in QUERIES:
-        yield _Channel(f"query.{verb}", subjects.state_rpc(verb), "receive", (_question(verb),))
+        yield _Channel(f"query.{verb}", _rpc(verb), "receive", (_question(verb),))
         yield _Channel(f"answer.{verb}", None, "send", (_answer(verb),))
     yield _Channel("files", subjects.files_rpc("NODE", "SANDBOX", "VERB"), "receive", ())
     written = tuple({message.name: message for channel in events for message in channel.messages}.values())
     yield _Channel("replayed", subjects.replayed("REPLAY", "ORIGINAL"), "send", written)
+
+
+def _rpc(query: str) -> str:
+    family, _, verb = query.rpartition(".")
+    return subjects.git_rpc("NODE", "SANDBOX", verb) if family == "git" else subjects.state_rpc(verb)
 
 
 def _command_channels() -> Iterator[_Channel]:

@@ -54,6 +54,12 @@ class CommandSubject(NamedTuple):
     verb: str
 
 
+class GitSubject(NamedTuple):
+    node: str
+    sandbox: str
+    verb: str
+
+
 class LogSubject(NamedTuple):
     sandbox: str
     family: str
@@ -158,6 +164,23 @@ def vitals(sandbox: str, kind: str) -> str:
 
 def files_rpc(node: str, sandbox: str, verb: str) -> str:
     return f"{ROOT}.rpc.{_token(node, 'node')}.{_token(sandbox, 'sandbox')}.files.{verb}"
+
+
+def git_rpc(node: str, sandbox: str, verb: str) -> str:
+    return f"{ROOT}.rpc.{_token(node, 'node')}.{_token(sandbox, 'sandbox')}.git.{_token(verb, 'verb')}"
+
+
+def git_rpc_filter(node: str) -> str:
+    """Every request about the worktrees of a node."""
+    return f"{ROOT}.rpc.{_token(node, 'node')}.*.git.*"
+
+
+def parse_git_rpc(subject: str) -> GitSubject:
+    """Raises `Invalid` for anything that is not `git_rpc` of some node, sandbox and verb."""
+    parts = subject.split(".")
+    if len(parts) != 6 or parts[:2] != [ROOT, "rpc"] or parts[4] != "git":
+        raise Invalid(f"{subject[:200]!r} is not cloche.rpc.<node>.<sandbox>.git.<verb>")
+    return GitSubject(_token(parts[2], "node"), _token(parts[3], "sandbox"), _token(parts[5], "verb"))
 
 
 def state_rpc(verb: str) -> str:

@@ -1,6 +1,5 @@
 """The way in for Python programs."""
 
-import asyncio
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -10,21 +9,17 @@ import msgspec
 
 from contracts import codec, subjects
 from contracts.commands.sandbox import CreateSandbox
-from contracts.errors import Invalid, from_failure
+from contracts.errors import Invalid
 from contracts.ids import is_token
-from contracts.queries import ANSWERS, EventList, GetTerminal, ListEvents, ListSandboxes, Reply, SandboxList, Terminal
+from contracts.queries import ANSWERS, EventList, GetTerminal, ListEvents, ListSandboxes, SandboxList, Terminal
 from contracts.spec import SandboxSpec
 from infra.access import open_as
 from infra.bus.connection import Bus
-from infra.bus.errors import NobodyAnswers
-from infra.bus.replies import Reply as RawReply
+from infra.client.asking import ask
 from infra.client.orders import publish
 from infra.client.sandbox import Sandbox, brought_up, load_state
 from infra.ids import new_id
 from infra.settings import Settings, load
-
-QUERY_TIMEOUT_S = 10.0
-ASK_AGAIN_S = 0.2
 
 
 class Cloche:
@@ -77,19 +72,4 @@ class Cloche:
         return answer
 
     async def _ask(self, verb: str, query: msgspec.Struct) -> Any:
-        reply_raw = await self._answered(subjects.state_rpc(verb), codec.encode(query))
-        reply: Reply = codec.decode(reply_raw.data, Reply)
-        if reply.failure is not None:
-            raise from_failure(reply.failure)
-        return codec.decode(reply.result, ANSWERS[verb])
-
-    async def _answered(self, subject: str, question: bytes) -> RawReply:
-        """Asks again while nobody answers: a service that is being started again will."""
-        deadline = asyncio.get_running_loop().time() + QUERY_TIMEOUT_S
-        while True:
-            try:
-                return await self.bus.request(subject, question, timeout=QUERY_TIMEOUT_S)
-            except NobodyAnswers:
-                if asyncio.get_running_loop().time() > deadline:
-                    raise
-            await asyncio.sleep(ASK_AGAIN_S)
+        return await ask(self.bus, subjects.state_rpc(verb), query, ANSWERS[verb])

@@ -1,21 +1,27 @@
 """A sandbox, as a program outside sees it."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from contracts import codec, subjects
 from contracts.commands import sandbox as orders
 from contracts.commands.command import Asker, PtySize, RunCommand
 from contracts.errors import SandboxNotFound, from_failure
 from contracts.message import EventHead, Order
+from contracts.payload import unpack
 from contracts.proof import TERMINAL
 from contracts.state import SandboxState, Sequenced, Status, apply, fold
+from contracts.worktrees import ANSWERS, CommitWorktree, DiffWorktree, WorktreeCommit, WorktreeDiff
 from infra.bus import reader
 from infra.bus.connection import Bus
 from infra.bus.live import Live
+from infra.client.asking import ask
 from infra.client.execution import CommandResult, Execution
 from infra.client.orders import publish, raise_if_given_up
 from infra.ids import new_id
+
+GIT_TIMEOUT_S = 120.0
+"""The server forgets whom to answer after two minutes."""
 
 
 class LogEvent(NamedTuple):
@@ -24,6 +30,16 @@ class LogEvent(NamedTuple):
     head: EventHead
     raw: bytes
     """Verbatim, as it stands in the log."""
+
+
+class Diff(NamedTuple):
+    data: bytes
+    """A unified diff, or a summary by file."""
+    truncated: bool
+    """There was more than fits into one answer."""
+    base: str
+    """The commit that the workspace began from."""
+    branch: str
 
 
 class Sandbox:
@@ -137,6 +153,28 @@ class Sandbox:
 
     async def remove(self, *, reason: str = "asked") -> None:
         await self._until({Status.REMOVED}, orders.RemoveSandbox(reason=reason))
+
+    async def diff(self, *, stat: bool = False) -> Diff:
+        """What differs in its workspace from the commit that it began from, running or not.
+
+        Untracked files are in it, ignored ones are not. Raises `Invalid` unless the workspace came from a git
+        repository, `SandboxInvalidState` for a repository that was destroyed inside or a sandbox that is removed.
+        """
+        answer: WorktreeDiff = await self._ask_git("diff", DiffWorktree(stat=stat))
+        return Diff(unpack(answer.data, answer.encoding), answer.truncated, answer.base, answer.branch)
+
+    async def commit(self, message: str) -> WorktreeCommit:
+        """Commit everything in its workspace, and bring its branch into the repository that it came from.
+
+        Also brings commits that were made inside. Raises what `diff` raises, and `Conflict` when the repository's
+        branch of that name has other commits, or is checked out there.
+        """
+        answer: WorktreeCommit = await self._ask_git("commit", CommitWorktree(message=message))
+        return answer
+
+    async def _ask_git(self, verb: str, request: Order) -> Any:
+        subject = subjects.git_rpc(self.state.node, self.id, verb)
+        return await ask(self._bus, subject, request, ANSWERS[verb], timeout=GIT_TIMEOUT_S)
 
     async def _until(self, wanted: set[Status], order: Order) -> None:
         self.state = await load_state(self._bus, self.id)

@@ -32,6 +32,7 @@ async def connect(address: str) -> AsyncIterator[aiodocker.Docker]:
     async with (
         aiohttp.UnixConnector(path=address.removeprefix(UNIX), limit=0) as connector,
         aiohttp.ClientSession(connector=connector) as session,
-        aiodocker.Docker(url=address, connector=connector, session=session, api_version=API_VERSION) as docker,
+        # The engine's own version: newer engines refuse what old ones need.
+        aiodocker.Docker(url=f"{UNIX}localhost", connector=connector, session=session, api_version="auto") as docker,
     ):
         yield docker

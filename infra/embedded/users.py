@@ -47,9 +47,10 @@ FAMILIES: dict[str, tuple[str, ...]] = {
 COMMANDERS = frozenset({"health_monitor", "agent", "guardian", "gateway", CLIENT})
 
 FILES_RPC = f"{subjects.ROOT}.rpc.*.*.files.>"
+GIT_RPC = f"{subjects.ROOT}.rpc.*.*.git.*"
 STATE_RPC = f"{subjects.ROOT}.rpc.state.>"
 REPLAYED = f"{subjects.ROOT}.replay.>"
-RPC: dict[str, str] = {"executor": FILES_RPC, "replay": STATE_RPC}
+RPC: dict[str, str] = {"executor": FILES_RPC, "spawner": GIT_RPC, "replay": STATE_RPC}
 """Who answers which requests."""
 
 READABLE = (LOG_STREAM, VITALS_STREAM, f"KV_{SANDBOXES_BUCKET}", f"OBJ_{BLOBS_BUCKET}")
@@ -103,7 +104,7 @@ def user(name: str, nodes: Iterable[str]) -> User:
         hub=(*_writes(name), *_reads(), *_pulls(name, nodes)),
         hears=HEARD,
         answers=RPC.get(name),
-        # The two patterns overlap, and the server refuses imports that could go round in a circle.
+        # The patterns overlap, and the server refuses imports that could go round in a circle.
         asks={} if name in RPC else {subject: owner for owner, subject in RPC.items()},
         tells=REPLAYED if name == "replay" else None,
     )

@@ -1,10 +1,7 @@
 """One running command: from its launch to the last byte of its record."""
 
 import asyncio
-import fcntl
 import os
-import struct
-import termios
 import time
 
 from contracts.errors import Invalid
@@ -33,6 +30,7 @@ class Execution:
         self._stdin = StdinFeed(record, None, terminal=False)
         self._launched: Launched | None = None
         self._began_at = 0.0
+        self._resizing = asyncio.Lock()
         self.attempted = asyncio.Event()
         """Set once the command runs, or its failure to start is on the record."""
 
@@ -44,8 +42,8 @@ class Execution:
             self._streams.put(Kind.FAILED, encode(Failed(code=error.code, message=error.message)))
             self._streams.put(Kind.CLOSED)
             await self._streams.written()
-        except SandboxSilent:
-            self._streams.put(Kind.LOST, encode(Lost(cause="sandbox_silent", totals=self._record.totals)))
+        except SandboxSilent as silent:
+            self._streams.put(Kind.LOST, encode(Lost(cause=silent.cause, totals=self._record.totals)))
             self._streams.put(Kind.CLOSED)
             await self._streams.written()
         else:
@@ -86,8 +84,8 @@ class Execution:
         try:
             try:
                 ending = await launched.ended()
-            except SandboxGone:
-                await self._end_lost()
+            except SandboxGone as gone:
+                await self._end_lost(gone.cause)
             else:
                 await self._end(ending)
                 await self._background(launched)
@@ -112,10 +110,10 @@ class Execution:
         )
         self._streams.put(Kind.EXIT, encode(outcome))
 
-    async def _end_lost(self) -> None:
+    async def _end_lost(self, cause: str) -> None:
         await self._streams.settle(QUIET_AFTER_EXIT_S)
         self._stdin.close()
-        self._streams.put(Kind.LOST, encode(Lost(cause="sandbox_gone", totals=self._record.totals)))
+        self._streams.put(Kind.LOST, encode(Lost(cause=cause, totals=self._record.totals)))
         self._streams.stop_reading()
 
     async def _background(self, launched: Launched) -> None:
@@ -169,13 +167,15 @@ class Execution:
         except SandboxGone:
             return 0
 
-    def resize(self, request: Resize) -> None:
-        """Raises `Invalid` where there is no terminal, or none any more."""
-        terminal = self._streams.descriptor(Kind.PTY)
-        if terminal is None:
-            raise Invalid(f"{self._record.exec_id} has no terminal")
-        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("4H", request.rows, request.cols, 0, 0))
-        self._streams.put(Kind.RESIZE, encode(Resized(rows=request.rows, cols=request.cols)))
+    async def resize(self, request: Resize) -> None:
+        """One after the other, as they come. Raises `Invalid` where there is no terminal, or none any more."""
+        async with self._resizing:
+            if self._launched is None or self._streams.descriptor(Kind.PTY) is None:
+                raise Invalid(f"{self._record.exec_id} has no terminal")
+            await self._launched.resize(request.rows, request.cols)
+            if self._record.final:
+                raise Invalid(f"{self._record.exec_id} has ended")
+            self._streams.put(Kind.RESIZE, encode(Resized(rows=request.rows, cols=request.cols)))
 
     def resume(self) -> None:
         self._streams.resume()

@@ -9,13 +9,14 @@ from pathlib import Path
 import msgspec
 
 from contracts.errors import Conflict, Invalid
+from infra.keeper.docker_ways import DockerWays
 from infra.keeper.execution import Execution
-from infra.keeper.launch import LaunchFailed, Way
+from infra.keeper.launch import Way
 from infra.keeper.launch_local import LocalWay
 from infra.keeper.layout import Layout
 from infra.keeper.protocol import ExecInfo, Start
-from infra.keeper.record import Record, claim, read_meta, remove
-from infra.target import LocalTarget, Target
+from infra.keeper.record import Record, claim, read_meta, read_target, remove
+from infra.target import DockerTarget, LocalTarget, Target
 
 BACKLOG_BYTES = 1024**3
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -35,6 +36,8 @@ class Keeper:
         self._executions: dict[str, Execution] = {}
         self._running: dict[str, asyncio.Task[None]] = {}
         self._beginning: dict[str, asyncio.Task[bool]] = {}
+        self._containers = DockerWays()
+        self._clearing: set[asyncio.Task[None]] = set()
 
     @property
     def unfinished(self) -> int:
@@ -42,7 +45,9 @@ class Keeper:
         return len(self._running)
 
     def recover(self) -> None:
-        """Closes what an earlier keeper left open. Its commands were killed when it died."""
+        """Closes what an earlier keeper left open. Its commands were killed when it died; those in containers are
+        killed now, in the background.
+        """
         for directory in sorted(self._layout.execs.iterdir()):
             try:
                 meta = read_meta(directory)
@@ -51,11 +56,24 @@ class Keeper:
                     continue
                 record = Record(directory, meta)
                 if not record.final:
+                    self._clear(record)
                     record.close_lost("keeper_died")
             except (OSError, ValueError) as error:
                 log.warning("the record of %s cannot be read: %s", directory.name, error)
                 continue
             self._records[directory.name] = record
+
+    def _clear(self, record: Record) -> None:
+        target = read_target(record.directory)
+        if isinstance(target, DockerTarget):
+            task = asyncio.create_task(self._containers.kill_later(target, record.exec_id))
+            self._clearing.add(task)
+            task.add_done_callback(self._clearing.discard)
+
+    async def prepare(self, target: Target) -> None:
+        """Makes the next commands there start faster, where that is possible."""
+        if isinstance(target, DockerTarget):
+            await self._containers.prepare(target)
 
     async def start(self, request: Start) -> bool:
         """Starts the command. False when the exec was there before: nothing happens then.
@@ -75,7 +93,7 @@ class Keeper:
 
     async def _begin(self, request: Start, directory: Path) -> bool:
         # Opened while the claim is being written: it costs nothing then, and does nothing yet.
-        way = asyncio.create_task(open_way(request.target))
+        way = asyncio.create_task(self._open_way(request))
         try:
             record = await asyncio.to_thread(claim, directory, self._meta(request))
         except BaseException:
@@ -90,6 +108,14 @@ class Keeper:
         self._running[request.exec] = asyncio.create_task(self._run(request.exec, execution))
         await execution.attempted.wait()
         return True
+
+    async def _open_way(self, request: Start) -> Way:
+        """Raises `LaunchFailed`."""
+        match request.target:
+            case LocalTarget() as target:
+                return await LocalWay.open(target)
+            case DockerTarget() as target:
+                return await self._containers.open(request, target)
 
     async def _run(self, exec_id: str, execution: Execution) -> None:
         try:
@@ -149,15 +175,10 @@ class Keeper:
         await asyncio.gather(*running.values(), return_exceptions=True)
         for exec_id in running:
             self._records[exec_id].close_lost("keeper_stopped")
+        await asyncio.gather(*self._clearing, return_exceptions=True)
+        await self._containers.aclose()
         for record in self._records.values():
             record.close()
-
-
-async def open_way(target: Target) -> Way:
-    """Raises `LaunchFailed`."""
-    if isinstance(target, LocalTarget):
-        return await LocalWay.open(target)
-    raise LaunchFailed("FAILED", "not yet")
 
 
 def _discard(way: asyncio.Task[Way]) -> None:

@@ -18,9 +18,19 @@ class LaunchFailed(Exception):
 class SandboxGone(Exception):
     """The sandbox went away, and with it the knowledge of how the command ended."""
 
+    cause = "sandbox_gone"
+
 
 class SandboxSilent(SandboxGone):
     """The sandbox did not say whether the command began."""
+
+    cause = "sandbox_silent"
+
+
+class ConnectionLost(SandboxGone):
+    """The sandbox may be there, but what carried the command's bytes broke: the command is killed."""
+
+    cause = "connection_lost"
 
 
 class Ending(NamedTuple):
@@ -56,5 +66,9 @@ class Launched(Protocol):
     async def signals_answered(self) -> None: ...
 
     async def signal(self, signum: int, scope: Scope) -> int: ...
+
+    async def resize(self, rows: int, cols: int) -> None:
+        """Only while `master` is open. Raises `Invalid` where the terminal is gone."""
+        ...
 
     def close(self) -> None: ...

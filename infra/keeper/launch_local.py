@@ -2,10 +2,12 @@
 
 import asyncio
 import contextlib
+import fcntl
 import json
 import os
 import socket
 import struct
+import termios
 from collections import deque
 from pathlib import Path
 from typing import Any
@@ -177,6 +179,10 @@ class LocalLaunch:
                 return await answer
         except TimeoutError:
             raise Conflict("the sandbox does not answer: is it paused?") from None
+
+    async def resize(self, rows: int, cols: int) -> None:
+        assert self.master is not None
+        fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("4H", rows, cols, 0, 0))
 
     def close(self) -> None:
         """Init kills what still belongs to the command if its main process runs."""

@@ -33,7 +33,10 @@ class Exit(Struct, frozen=True, kw_only=True):
 
 
 class Lost(Struct, frozen=True, kw_only=True):
-    """`sandbox_gone`, `keeper_died` or `keeper_stopped`. Nobody knows how the command ended."""
+    """`sandbox_gone`, `sandbox_silent`, `connection_lost`, `keeper_died`, `keeper_failed` or `keeper_stopped`.
+
+    Nobody knows how the command ended.
+    """
 
     cause: str
     totals: Totals

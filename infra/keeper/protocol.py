@@ -44,6 +44,12 @@ class Start(Request, frozen=True, kw_only=True, tag="start"):
     """The client's own, kept with the record and given back; the keeper never looks into it."""
 
 
+class Prepare(Request, frozen=True, kw_only=True, tag="prepare"):
+    """Commands for this target will follow."""
+
+    target: Target
+
+
 class Write(Request, frozen=True, kw_only=True, tag="write"):
     exec: str
     data: bytes = b""
@@ -93,7 +99,7 @@ class Shutdown(Request, frozen=True, kw_only=True, tag="shutdown"):
 
 
 AnyRequest = (
-    Hello | Start | Write | Signal | Resize | List | Info | Wait | Confirm | Forget | Shutdown
+    Hello | Start | Prepare | Write | Signal | Resize | List | Info | Wait | Confirm | Forget | Shutdown
 )  # fmt: skip
 
 

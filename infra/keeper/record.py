@@ -12,6 +12,7 @@ from infra.keeper.frame import Kind
 from infra.keeper.outcome import Lost, Totals, encode
 from infra.keeper.protocol import ExecInfo, Grown, State
 from infra.keeper.spool import SpoolWriter
+from infra.target import Target
 
 META = "meta.json"
 
@@ -28,6 +29,18 @@ def read_meta(directory: Path) -> Meta | None:
     try:
         return msgspec.json.decode((directory / META).read_bytes(), type=Meta)
     except (FileNotFoundError, msgspec.DecodeError):
+        return None
+
+
+class _Place(Struct, frozen=True, kw_only=True):
+    target: Target | None = None
+
+
+def read_target(directory: Path) -> Target | None:
+    """Where the command was started; None where that cannot be read."""
+    try:
+        return msgspec.json.decode((directory / META).read_bytes(), type=_Place).target
+    except (OSError, msgspec.DecodeError):
         return None
 
 

@@ -17,7 +17,7 @@ from infra.keeper.execution import written_after_end
 from infra.keeper.keeper import Keeper
 from infra.unix_socket import short_address
 
-SLOW = protocol.Wait | protocol.Start | protocol.Signal | protocol.Forget
+SLOW = protocol.Wait | protocol.Start | protocol.Prepare | protocol.Signal | protocol.Resize | protocol.Forget
 IN_FLIGHT = 1024
 """Slow requests of one client; beyond, its next ones wait in the socket."""
 
@@ -143,8 +143,10 @@ class _Client:
             case protocol.Signal():
                 execution = keeper.execution(request.exec)
                 return protocol.Signalled(count=await execution.signal(request) if execution else 0)
+            case protocol.Prepare():
+                await keeper.prepare(request.target)
             case protocol.Resize():
-                self._resize(request)
+                await self._resize(request)
             case protocol.List():
                 return keeper.list()
             case protocol.Info():
@@ -166,11 +168,11 @@ class _Client:
             return written_after_end(total, request)
         return execution.write(request)
 
-    def _resize(self, request: protocol.Resize) -> None:
+    async def _resize(self, request: protocol.Resize) -> None:
         execution = self._keeper.execution(request.exec)
         if execution is None:
             raise Invalid(f"{request.exec} has ended")
-        execution.resize(request)
+        await execution.resize(request)
 
     def _shutdown(self, *, force: bool) -> None:
         if self._keeper.unfinished and not force:

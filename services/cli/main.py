@@ -17,7 +17,9 @@ MODULES: dict[str, tuple[str, ...]] = {
     "commands_run": ("run", "exec"),
     "commands_sandbox": ("create", "ps", "stop", "start", "pause", "resume", "rm", "kill"),
     "commands_record": ("events", "logs", "verify"),
+    "commands_worktree": ("diff", "commit"),
     "commands_system": ("up", "down", "doctor", "provision"),
+    "commands_devcontainer": ("devcontainer",),
     "commands_development": ("demo", "test", "bench", "schema"),
 }
 """Only the module of the command that was asked for is imported: most of `cloche run -- true` would be imports."""

@@ -22,6 +22,7 @@ from services.spawner.leftovers import Leftovers
 from services.spawner.pool import Pool
 from services.spawner.routes import add_routes
 from services.spawner.watch import Watch
+from services.spawner.worktrees import Worktrees
 
 logger = logging.getLogger(__name__)
 
@@ -45,6 +46,7 @@ class SpawnerApp:
                 size=settings.pool.size,
                 after_s=settings.pool.after_s,
             )
+            worktrees = Worktrees(journal=journal, providers=providers)
             spawner = Spawner(
                 journal=journal,
                 providers=providers,
@@ -53,6 +55,7 @@ class SpawnerApp:
                 host_env=os.environ,
                 is_full=lambda: watch.is_full(settings.max_sandboxes),
                 pool=pool,
+                worktrees=worktrees,
             )
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(lifecycles.follow())
@@ -65,7 +68,7 @@ class SpawnerApp:
                 tasks.create_task(Leftovers(journal, providers).sweep(settings.intervals.leftovers_s))
                 tasks.create_task(_sweep_strays(bus, journal, settings.intervals.sweep_s))
                 broker = make_broker(bus)
-                add_routes(broker, spawner, journal)
+                add_routes(broker, spawner, worktrees, journal)
                 await broker.start()
                 try:
                     ready()
@@ -75,9 +78,16 @@ class SpawnerApp:
 
 
 def _pooled(settings: Settings, isolation: Isolation) -> list[SandboxSpec]:
-    """The default specification, and those that the settings lay over it. Raises `Invalid`."""
+    """The default specification, and those that the settings lay over it, with empty workspaces. Raises `Invalid`."""
     laid = [merge(settings.sandbox, msgspec.json.encode(each)) for each in ({}, *settings.pool.specs)]
-    return [msgspec.structs.replace(spec, isolation=spec.isolation or isolation) for spec in laid]
+    return [
+        msgspec.structs.replace(
+            spec,
+            isolation=spec.isolation or isolation,
+            workspace=msgspec.structs.replace(spec.workspace, source=None),
+        )
+        for spec in laid
+    ]
 
 
 async def _sweep_strays(bus: Bus, journal: Journal, every_s: float) -> None:

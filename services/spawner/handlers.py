@@ -25,6 +25,7 @@ from contracts.state import SandboxState, Status
 from infra.journal import Journal
 from infra.sandbox.base import Created, CreateRequest, Provider
 from services.spawner.decide import Decision, Step, decide
+from services.spawner.worktrees import Worktrees
 
 CONFLICTS_TOLERATED = 8
 
@@ -46,6 +47,7 @@ class Spawner:
         host_env: Mapping[str, str],
         is_full: Callable[[], bool],
         pool: AbstractAsyncContextManager[object],
+        worktrees: Worktrees,
     ) -> None:
         self._journal = journal
         self._providers = providers
@@ -54,6 +56,7 @@ class Spawner:
         self._host_env = host_env
         self._is_full = is_full
         self._pool = pool
+        self._worktrees = worktrees
         self._lanes: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
 
     async def handle(self, subject: str, raw: bytes) -> None:
@@ -107,6 +110,7 @@ class Spawner:
                 await provider.resume(asked.sandbox)
                 await self._append(asked, facts.SandboxResumed(), state.lifecycle_sequence)
             case Step.REMOVE, orders.RemoveSandbox(reason=reason):
+                reason += await self._worktrees.rescue(provider, state)
                 await provider.remove(asked.sandbox)
                 await self._append(asked, facts.SandboxRemoved(reason=reason), state.lifecycle_sequence)
 
@@ -117,7 +121,7 @@ class Spawner:
         spec = merge(self._defaults, asked.order.spec)
         isolation = spec.isolation or self._default_isolation
         self._provider(isolation)
-        spec = msgspec.structs.replace(spec, isolation=isolation)
+        spec = await self._worktrees.pin(asked.sandbox, msgspec.structs.replace(spec, isolation=isolation))
         creating = facts.SandboxCreating(spec=spec, isolation=isolation, node=self._journal.node)
         await self._append(asked, creating, 0)
         state = await self._journal.lifecycle(asked.sandbox)

@@ -10,7 +10,7 @@ import pytest
 from contracts.errors import ClocheError, Unavailable
 from contracts.subjects import FAMILIES as EVENT_FAMILIES
 from infra.bus.connection import connect
-from infra.bus.errors import Denied
+from infra.bus.errors import Denied, NobodyAnswers
 from infra.bus.publisher import append
 from infra.embedded.users import FAMILIES
 from tests.bus.servers import Server, nats_in, stored
@@ -173,12 +173,24 @@ async def test_any_nats_client_hears_the_log_and_commands_with_the_default_inbox
 async def test_requests_reach_their_service_and_its_answer_the_asker(tmp_path: Path) -> None:
     async with nats_in(tmp_path) as server:
         await _serve(server, "executor", "cloche.rpc.local.*.files.>")
+        await _serve(server, "spawner", "cloche.rpc.local.*.git.*")
         await _serve(server, "replay", "cloche.rpc.state.>")
         client = await server.connect("client")
         assert (await client.request("cloche.rpc.local.sb.files.read", b"x")).data == b"executor"
+        assert (await client.request("cloche.rpc.local.sb.git.diff", b"x")).data == b"spawner"
         assert (await client.request("cloche.rpc.state.sandboxes", b"x")).data == b"replay"
         with pytest.raises(Denied):
             await client.request("cloche.replay.r1.sb.sandbox.created", b"x")
+
+
+async def test_nobody_but_the_spawner_answers_about_worktrees(tmp_path: Path) -> None:
+    async with nats_in(tmp_path) as server:
+        for user in ("client", "executor", "replay"):
+            await _serve(server, user, "cloche.rpc.local.*.git.*")
+        with pytest.raises(NobodyAnswers):
+            await (await server.connect("gateway")).request("cloche.rpc.local.sb.git.diff", b"x")
+        with pytest.raises(Denied):
+            await (await server.connect("executor")).request("cloche.rpc.local.sb.git.diff", b"x")
 
 
 async def _serve(server: Server, user: str, subject: str) -> None:

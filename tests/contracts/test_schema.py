@@ -9,7 +9,7 @@ from jsonschema import Draft202012Validator
 
 from contracts import codec, registry, schema
 from contracts.events.audit import DeadLetter
-from contracts.queries import ANSWERS, QUERIES
+from contracts.schema import ANSWERS, QUERIES
 from contracts.state import fold
 from tests.contracts.golden_files import golden, golden_tags
 from tests.contracts.histories import CREATED, CREATING, STARTED, begun, completed, numbered, output
@@ -103,6 +103,8 @@ def test_every_message_says_its_tag_and_points_at_its_data() -> None:
         ("event.vitals.heartbeat", "cloche.vitals.{sandbox}.heartbeat", {"sandbox"}),
         ("query.events", "cloche.rpc.state.events", set()),
         ("answer.events", None, set()),
+        ("query.git.diff", "cloche.rpc.{node}.{sandbox}.git.diff", {"node", "sandbox"}),
+        ("answer.git.commit", None, set()),
         ("files", "cloche.rpc.{node}.{sandbox}.files.{verb}", {"node", "sandbox", "verb"}),
         ("replayed", "cloche.replay.{replay}.{original}", {"replay", "original"}),
     ],

@@ -142,6 +142,16 @@ def test_filters_by_type_take_tags_and_families_and_nothing_that_widens_them() -
             subjects.typed("sb", [hostile])
 
 
+def test_a_request_about_a_worktree_is_parsed_as_it_was_built() -> None:
+    built = subjects.git_rpc("n", "sb", "diff")
+    assert built == "cloche.rpc.n.sb.git.diff"
+    assert subjects.parse_git_rpc(built) == ("n", "sb", "diff")
+    assert subjects.git_rpc_filter("n") == "cloche.rpc.n.*.git.*"
+    for hostile in ("cloche.rpc.n.sb.files.read", "cloche.rpc.n.sb.git", "cloche.rpc.n.*.git.diff", f"{built}.x"):
+        with pytest.raises(Invalid):
+            subjects.parse_git_rpc(hostile)
+
+
 def test_filters_cover_the_events_that_they_are_for() -> None:
     assert subjects.events_of("sb") == ["cloche.log.sb.>"]
     assert subjects.events_of("sb", family="command") == ["cloche.log.sb.command.>"]

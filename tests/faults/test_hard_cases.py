@@ -176,7 +176,7 @@ async def test_a_second_executor_on_a_node_is_refused(tmp_path: Path) -> None:
     async with Node(tmp_path) as node:
         from tests.services.node import Service
 
-        second = Service("executor", node.data)
+        second = Service("executor", node.data, {})
         starting = asyncio.create_task(second.start())
         async with asyncio.timeout(20):
             while not any("another executor is running" in line for line in second.said):

@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import Generic, TypeVar
 
 import msgspec
 import psutil
@@ -23,11 +24,12 @@ from infra.keeper.layout import Layout
 from infra.keeper.outcome import Exit, Failed, Lost
 from infra.keeper.protocol import PtySize
 from infra.keeper.spool import SpoolReader
-from infra.target import LocalTarget
+from infra.target import DockerTarget, LocalTarget
 from infra.unix_socket import short_address
 
 ROOT = Path(__file__).parents[2]
 INIT = ROOT / "infra/sandbox/local/init.py"
+T = TypeVar("T", bound=LocalTarget | DockerTarget)
 INSTANCE = "nonce"
 ENV = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8"}
 
@@ -59,10 +61,10 @@ class Result(msgspec.Struct, kw_only=True):
         return msgspec.json.decode(self.stream(Kind.FAILED), type=Failed)
 
 
-class Rig:
+class Rig(Generic[T]):
     init: subprocess.Popen[bytes]
 
-    def __init__(self, data: Path, client: KeeperClient, target: LocalTarget) -> None:
+    def __init__(self, data: Path, client: KeeperClient, target: T) -> None:
         self.data = data
         self.client = client
         self.target = target
@@ -142,7 +144,7 @@ def start_init(path: Path) -> subprocess.Popen[bytes]:
 
 
 @contextlib.asynccontextmanager
-async def rig() -> AsyncIterator[Rig]:
+async def rig() -> AsyncIterator[Rig[LocalTarget]]:
     with tempfile.TemporaryDirectory() as name:
         socket_path = Path(name) / "init.sock"
         init = start_init(socket_path)
@@ -163,7 +165,7 @@ async def ended(init: subprocess.Popen[bytes]) -> None:
 
 
 @contextlib.asynccontextmanager
-async def keeper_of(data: Path, target: LocalTarget) -> AsyncIterator[Rig]:
+async def keeper_of(data: Path, target: T) -> AsyncIterator[Rig[T]]:
     """A keeper of its own for a sandbox that is there."""
     made = Rig(data, await ensure_keeper(data), target)
     try:

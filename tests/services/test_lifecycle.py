@@ -68,9 +68,10 @@ async def test_a_bad_specification_names_the_field(cloche: Cloche) -> None:
         await cloche.create({"resources": {"memroy": 1}})
 
 
-async def test_a_tier_that_the_node_lacks_is_refused(cloche: Cloche) -> None:
-    with pytest.raises(Invalid, match="docker"):
-        await cloche.create({"isolation": "docker"})
+async def test_a_tier_that_the_node_lacks_is_refused(tmp_path: Path) -> None:
+    async with node_in(tmp_path, DOCKER_HOST="unix:///nobody/listens.sock") as (_, cloche):
+        with pytest.raises(Invalid, match="docker"):
+            await cloche.create({"isolation": "docker"})
 
 
 async def test_a_sandbox_that_cannot_be_made_fails_with_the_reason(cloche: Cloche) -> None:

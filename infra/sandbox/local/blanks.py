@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import msgspec
 
-from contracts.errors import SandboxCreationFailed, SandboxInvalidState
+from contracts.errors import Invalid, SandboxCreationFailed, SandboxInvalidState
 from contracts.spec import SandboxSpec
 from infra.sandbox.base import CreateRequest
 from infra.sandbox.local.layout import DataFiles, SandboxFiles
@@ -24,7 +24,9 @@ DISCARDED = "discarded"
 
 
 def make_blank(spec: SandboxSpec, data: DataFiles, files: SandboxFiles) -> Record:
-    """On disk, not started. Raises what `make_sandbox` raises."""
+    """On disk, not started. Raises what `make_sandbox` raises, and `Invalid` for one that is not empty."""
+    if spec.workspace.source is not None:
+        raise Invalid("workspace.source: a blank is empty, for it serves any sandbox of its shape")
     check_spec(spec, data.data)
     try:
         record = begin_record(CreateRequest(sandbox=NOBODYS, node=NOBODYS, spec=spec), data, files)

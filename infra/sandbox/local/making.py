@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from contracts.errors import Invalid, SandboxCreationFailed
-from contracts.spec import CopyDirectory, NetworkMode, SandboxSpec
+from contracts.spec import CopyDirectory, ForkOf, GitWorktree, NetworkMode, SandboxSpec
 from infra.durable import sync_directory
 from infra.sandbox.base import Created, CreateRequest
 from infra.sandbox.copying import copy_directory
@@ -19,6 +19,8 @@ from infra.sandbox.local.rootfs import USER_NAME, interpreter, shell
 from infra.sandbox.local.uids import uid_allocation
 from infra.sandbox.trees import remove_tree
 from infra.sandbox.workspace_path import check_workspace_path
+from infra.worktree.checkout import fill
+from infra.worktree.naming import agent_of, branch_of
 
 
 def check_spec(spec: SandboxSpec, data: Path) -> None:
@@ -29,9 +31,9 @@ def check_spec(spec: SandboxSpec, data: Path) -> None:
     source = spec.workspace.source
     if source is None:
         return
-    if not isinstance(source, CopyDirectory):
-        raise Invalid("workspace.source: git and fork are not available yet for local sandboxes")
-    path = Path(source.path).resolve()
+    if isinstance(source, ForkOf):
+        raise Invalid("workspace.source: fork is not available yet for local sandboxes")
+    path = Path(source.path if isinstance(source, CopyDirectory) else source.repository).resolve()
     if data.is_relative_to(path) or path.is_relative_to(data):
         raise Invalid("workspace.source: the node's own data directory cannot be copied into a sandbox")
 
@@ -86,9 +88,13 @@ def fill_workspace(spec: SandboxSpec, files: SandboxFiles, owner: int | None) ->
     unfinished = files.unfinished_workspace
     remove_tree(unfinished)
     unfinished.mkdir(mode=0o700)
-    if isinstance(spec.workspace.source, CopyDirectory):
-        source = Path(spec.workspace.source.path)
-        copy_directory(source, unfinished, owner, spec.resources.disk_mb << 20)
+    limit = spec.resources.disk_mb << 20
+    match spec.workspace.source:
+        case CopyDirectory(path=path):
+            copy_directory(Path(path), unfinished, owner, limit)
+        case GitWorktree() as source:
+            branch = branch_of(spec, files.root.name)
+            fill(source, unfinished, owner, branch, limit, agent=agent_of(spec))
     if owner is not None:
         os.chown(unfinished, owner, owner)
     unfinished.rename(files.workspace)

@@ -1,0 +1,135 @@
+"""A shell in a container, started ahead and attached, that waits for its one line."""
+
+import asyncio
+import socket
+from collections.abc import Callable, Sequence
+
+from infra.docker.execs import Execs
+from infra.keeper.docker_bridge import Early
+from infra.keeper.docker_frames import STDOUT, Demultiplexer
+from infra.keeper.docker_instance import check_instance
+from infra.keeper.docker_shell import ENV, READY, SCRIPT
+from infra.target import DockerTarget
+
+READY_S = 30.0
+LONGEST_ANSWER = 4096
+
+
+class SlotBroken(Exception):
+    """The shell did not wait, or does not any more. It has not become the command."""
+
+
+class Slot:
+    """Used once. A process of the same container can disturb it, as it could disturb the command itself."""
+
+    def __init__(self, sock: socket.socket, early: bytes, exec_id: str, *, tty: bool = False) -> None:
+        self.sock = sock
+        self.exec_id = exec_id
+        """As the engine counts."""
+        self.pid = 0
+        self.has_env = False
+        """Whether it can become a command: that takes the program `env`."""
+        self.frames = Demultiplexer(framed=not tty)
+        self._stdout = bytearray()
+        self._other: Early = []
+        self._feed(early)
+
+    @classmethod
+    async def open(
+        cls,
+        execs: Execs,
+        target: DockerTarget,
+        words: Sequence[str] = (SCRIPT,),
+        env: Sequence[str] = ENV,
+        *,
+        tty: bool = False,
+    ) -> "Slot":
+        """Raises `SlotBroken` where there is no such shell, `LaunchFailed` where the container is not the one that is
+        meant, and what `Execs` raises.
+        """
+        assert target.shell is not None
+        exec_id = await execs.create(target.container, [target.shell, "-c", *words], user=target.user, env=env, tty=tty)
+        # An exec does not outlive the start of the container that it was made in: so a look after it was made tells
+        # which start that was, or finds another and a shell that is gone.
+        checking = asyncio.create_task(check_instance(execs, target))
+        try:
+            slot = cls(*await execs.attach(exec_id, tty=tty), exec_id, tty=tty)
+            try:
+                await slot._wait_for_greeting()
+                await checking
+            except BaseException:
+                slot.close()
+                raise
+        finally:
+            checking.cancel()
+            await asyncio.gather(checking, return_exceptions=True)
+        return slot
+
+    async def _wait_for_greeting(self) -> None:
+        try:
+            async with asyncio.timeout(READY_S):
+                self._greet(await self.answer())
+        except TimeoutError:
+            raise SlotBroken("the shell does not answer") from None
+
+    def _greet(self, line: str) -> None:
+        match line.split(" "):
+            case [word, pid, found] if word == READY and pid.isdigit():
+                self.pid, self.has_env = int(pid), found == "env"
+            case _:
+                raise SlotBroken(f"no shell that we can use: {line[:200]}")
+
+    async def ask(self, line: bytes) -> str:
+        """Gives the shell its line. The answer. Raises `SlotBroken` where it ended without one."""
+        try:
+            await asyncio.get_running_loop().sock_sendall(self.sock, line)
+        except OSError as error:
+            raise SlotBroken(f"the shell is gone: {error}") from error
+        return await self.answer()
+
+    async def answer(self) -> str:
+        """The next line of its stdout."""
+        loop = asyncio.get_running_loop()
+        while b"\n" not in self._stdout:
+            try:
+                data = await loop.sock_recv(self.sock, 65_536)
+            except OSError as error:
+                raise SlotBroken(f"the connection is gone: {error}") from error
+            if not data or len(self._stdout) > LONGEST_ANSWER:
+                raise SlotBroken(f"the shell ended: {self._stdout[:200].decode('utf-8', 'replace').strip()}")
+            self._feed(data)
+        line, _, rest = self._stdout.partition(b"\n")
+        self._stdout = bytearray(rest)
+        return line.decode("utf-8", "replace").removesuffix("\r")
+
+    def _feed(self, data: bytes) -> None:
+        for stream, part in self.frames.feed(memoryview(data)):
+            if stream == STDOUT:
+                self._stdout += part
+            else:
+                self._other.append((stream, bytes(part)))
+
+    def take_early(self) -> Early:
+        """What came after the answer: it is the command's."""
+        early = [*self._other, (STDOUT, bytes(self._stdout))]
+        self._other, self._stdout = [], bytearray()
+        return early
+
+    def wait_idle(self, on_end: Callable[[], None]) -> None:
+        """Calls back when the shell ends, or says something unasked."""
+        asyncio.get_running_loop().add_reader(self.sock.fileno(), on_end)
+
+    def stop_waiting(self) -> bool:
+        """False where the shell is not what it was."""
+        asyncio.get_running_loop().remove_reader(self.sock.fileno())
+        try:
+            self.sock.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        return False
+
+    def close(self) -> None:
+        """The shell sees the end of its input, and ends."""
+        self.sock.close()

@@ -1,0 +1,172 @@
+"""Slots in stock: a few for each container in use, a bounded number in all."""
+
+import asyncio
+import logging
+from collections import OrderedDict, deque
+from collections.abc import Awaitable, Callable
+
+from contracts.errors import ClocheError
+from infra.keeper.docker_slot import Slot, SlotBroken
+from infra.keeper.launch import LaunchFailed
+from infra.target import DockerTarget
+
+FEWEST = 2
+MOST = 8
+"""Per container: it grows when commands come faster than slots."""
+MOST_IN_ALL = 64
+AT_ONCE = 4
+"""Openings of one container at a time: the engine does not get faster with more."""
+IDLE_S = 600.0
+
+log = logging.getLogger("cloche.keeper")
+
+
+class _Shelf:
+    """The slots of one container, and who waits for one."""
+
+    def __init__(self) -> None:
+        self.slots: list[Slot] = []
+        self.waiting: deque[asyncio.Future[Slot]] = deque()
+        self.opening: set[asyncio.Task[None]] = set()
+        self.wanted = FEWEST
+        self.expiry: asyncio.TimerHandle | None = None
+
+    def take(self) -> Slot | None:
+        while self.slots:
+            slot = self.slots.pop()
+            if slot.stop_waiting():
+                return slot
+            slot.close()
+        return None
+
+    def put(self, slot: Slot) -> None:
+        while self.waiting:
+            waiter = self.waiting.popleft()
+            if not waiter.done():
+                waiter.set_result(slot)
+                return
+        self.slots.append(slot)
+        slot.wait_idle(lambda: self.discard(slot))
+
+    def discard(self, slot: Slot) -> None:
+        self.slots.remove(slot)
+        slot.stop_waiting()
+        slot.close()
+
+    def fail(self, error: Exception) -> bool:
+        """Tells one of those who wait; False where nobody does."""
+        while self.waiting:
+            waiter = self.waiting.popleft()
+            if not waiter.done():
+                waiter.set_exception(error)
+                return True
+        return False
+
+    @property
+    def lacks(self) -> bool:
+        """Whether one more is to be opened now: who waits comes first, the stock is filled one by one."""
+        if len(self.opening) >= AT_ONCE:
+            return False
+        return len(self.opening) < len(self.waiting) or (not self.opening and len(self.slots) < self.wanted)
+
+
+class SlotPool:
+    """Each slot is given out once. Containers that were not used for ten minutes have none."""
+
+    def __init__(self, open_slot: Callable[[DockerTarget], Awaitable[Slot]]) -> None:
+        self._open_slot = open_slot
+        self._shelves: OrderedDict[DockerTarget, _Shelf] = OrderedDict()
+        self._closed = False
+
+    @property
+    def size(self) -> int:
+        return sum(len(shelf.slots) for shelf in self._shelves.values())
+
+    async def get(self, target: DockerTarget) -> Slot:
+        """One from stock, or the next that is opened. Raises like `Slot.open`."""
+        shelf = self._use(target)
+        if (slot := shelf.take()) is not None:
+            return slot
+        shelf.wanted = min(shelf.wanted + 1, MOST)
+        waiter: asyncio.Future[Slot] = asyncio.get_running_loop().create_future()
+        shelf.waiting.append(waiter)
+        self._open_more(target, shelf)
+        try:
+            return await waiter
+        except asyncio.CancelledError:
+            if waiter.done() and not waiter.cancelled() and waiter.exception() is None:
+                waiter.result().close()
+            raise
+
+    def refill(self, target: DockerTarget) -> None:
+        """In the background."""
+        self._open_more(target, self._use(target))
+
+    async def filled(self, target: DockerTarget) -> None:
+        """Until nothing more is being opened for a container."""
+        while (shelf := self._shelves.get(target)) is not None and shelf.opening:
+            await asyncio.wait(shelf.opening)
+
+    async def aclose(self) -> None:
+        self._closed = True
+        tasks = [task for shelf in self._shelves.values() for task in shelf.opening]
+        for target in list(self._shelves):
+            self._drop(target)
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _use(self, target: DockerTarget) -> _Shelf:
+        shelf = self._shelves.setdefault(target, _Shelf())
+        self._shelves.move_to_end(target)
+        if shelf.expiry is not None:
+            shelf.expiry.cancel()
+        shelf.expiry = asyncio.get_running_loop().call_later(IDLE_S, self._drop, target)
+        return shelf
+
+    def _open_more(self, target: DockerTarget, shelf: _Shelf) -> None:
+        while shelf.lacks and not self._closed and (shelf.waiting or self._make_room(target)):
+            shelf.opening.add(asyncio.create_task(self._open_one(target, shelf)))
+
+    async def _open_one(self, target: DockerTarget, shelf: _Shelf) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        try:
+            slot = await self._open_slot(target)
+        except (ClocheError, LaunchFailed, SlotBroken) as error:
+            shelf.opening.discard(task)
+            # The stock is not tried again by itself: the next command of this container does that.
+            if shelf.fail(error):
+                self._open_more(target, shelf)
+            else:
+                log.info("no slot for container %s: %s", target.container[:12], error)
+        except BaseException:
+            shelf.opening.discard(task)
+            shelf.fail(SlotBroken("the keeper stops"))
+            raise
+        else:
+            shelf.opening.discard(task)
+            if self._shelves.get(target) is shelf:
+                shelf.put(slot)
+                self._open_more(target, shelf)
+            else:
+                slot.close()
+
+    def _make_room(self, target: DockerTarget) -> bool:
+        """Takes from the container that was not used for the longest time. False where only `target` has slots."""
+        while self.size >= MOST_IN_ALL:
+            victim = next((other for other, shelf in self._shelves.items() if other != target and shelf.slots), None)
+            if victim is None:
+                return False
+            shelf = self._shelves[victim]
+            shelf.discard(shelf.slots[0])
+        return True
+
+    def _drop(self, target: DockerTarget) -> None:
+        shelf = self._shelves.pop(target)
+        if shelf.expiry is not None:
+            shelf.expiry.cancel()
+        while shelf.fail(SlotBroken("the keeper stops")):
+            continue
+        for task in shelf.opening:
+            task.cancel()
+        for slot in list(shelf.slots):
+            shelf.discard(slot)

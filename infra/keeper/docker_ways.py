@@ -1,0 +1,65 @@
+"""The ways into the containers of this node."""
+
+import asyncio
+import contextlib
+
+from contracts.errors import ClocheError, Unavailable
+from infra.keeper.docker_engine import Engine
+from infra.keeper.docker_instance import as_launch_failed
+from infra.keeper.docker_plain_way import PlainWay
+from infra.keeper.docker_shell import fits_shell
+from infra.keeper.docker_slot import SlotBroken
+from infra.keeper.docker_slot_way import SlotWay
+from infra.keeper.docker_terminal_way import TerminalWay
+from infra.keeper.launch import Way
+from infra.keeper.protocol import Start
+from infra.target import DockerTarget
+
+
+class DockerWays:
+    """One connection per engine, made when it is first needed."""
+
+    def __init__(self) -> None:
+        self._engines: dict[str, Engine] = {}
+        self._opening = asyncio.Lock()
+
+    async def open(self, start: Start, target: DockerTarget) -> Way:
+        """Raises `LaunchFailed`. Starts nothing of the command."""
+        try:
+            engine = await self._engine(target.engine)
+            if target.shell is None or not fits_shell(start):
+                return PlainWay(engine, target)
+            if start.pty is not None:
+                return TerminalWay(engine, target)
+            slot = await engine.slot(target)
+        except SlotBroken:
+            return PlainWay(engine, target)
+        except ClocheError as error:
+            raise as_launch_failed(error) from error
+        if slot.has_env:
+            return SlotWay(engine, target, slot)
+        slot.close()
+        return PlainWay(engine, target)
+
+    async def prepare(self, target: DockerTarget) -> None:
+        """Until the container has its slots, or it is clear that it gets none: that is no error."""
+        if target.shell is None:
+            return
+        with contextlib.suppress(Unavailable):
+            slots = (await self._engine(target.engine)).slots
+            slots.refill(target)
+            await slots.filled(target)
+
+    async def kill_later(self, target: DockerTarget, exec_id: str) -> None:
+        """What is left of a command that nobody holds. Raises `Unavailable` for an address that cannot be used."""
+        (await self._engine(target.engine)).kill_later(target, exec_id)
+
+    async def _engine(self, address: str) -> Engine:
+        async with self._opening:
+            if address not in self._engines:
+                self._engines[address] = await Engine.open(address)
+            return self._engines[address]
+
+    async def aclose(self) -> None:
+        await asyncio.gather(*(engine.aclose() for engine in self._engines.values()))
+        self._engines.clear()
