@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Self
 
 import msgspec
 
-from contracts.spec import Isolation, Resources, SandboxSpec
+from contracts.spec import CopyDirectory, Isolation, Resources, SandboxSpec
 from infra.keeper.frame import Frame, Kind
 from infra.keeper.keeper import Keeper
 from infra.keeper.layout import Layout
@@ -22,6 +22,7 @@ from infra.keeper.protocol import PtySize, Scope, Signal, Start, Write
 from infra.keeper.spool import SpoolReader
 from infra.sandbox.base import CreateRequest, Provider
 from infra.sandbox.providers import load_provider
+from tests.conformance.projects import plain_project
 from tests.conformance.tiers import require
 from tests.images import debian
 
@@ -156,9 +157,12 @@ def request(sandbox: str, spec: SandboxSpec | None = None, on: str = "local", **
 
 def spec_on(tier: str, spec: SandboxSpec | None = None) -> SandboxSpec:
     spec = msgspec.structs.replace(spec or SandboxSpec(), isolation=Isolation(tier))
-    if tier == Isolation.LOCAL:
-        return spec
-    return msgspec.structs.replace(spec, docker=msgspec.structs.replace(spec.docker, image=debian()))
+    if tier == Isolation.DOCKER:
+        return msgspec.structs.replace(spec, docker=msgspec.structs.replace(spec.docker, image=debian()))
+    if tier == Isolation.DEVCONTAINER and spec.workspace.source is None:
+        source = CopyDirectory(path=str(plain_project()))
+        return msgspec.structs.replace(spec, workspace=msgspec.structs.replace(spec.workspace, source=source))
+    return spec
 
 
 def small(**resources: Any) -> SandboxSpec:

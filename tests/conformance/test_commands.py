@@ -9,6 +9,8 @@ from contracts.errors import Invalid
 from contracts.spec import CopyDirectory, SandboxSpec, Workspace
 from tests.conformance.inside import a_provider, a_sandbox, request, until
 from tests.conformance.tiers import TIERS
+from tests.devcontainer.rig import write_project
+from tests.images import debian
 
 pytestmark = pytest.mark.parametrize("name", TIERS)
 
@@ -102,6 +104,8 @@ async def test_stats_grow_with_what_runs(tmp_path: Path, name: str) -> None:
 async def test_a_directory_is_copied_with_links_and_modes(tmp_path: Path, name: str) -> None:
     source = tmp_path / "source"
     (source / "sub").mkdir(parents=True)
+    if name == "devcontainer":
+        write_project(source, {"image": debian()})
     (source / "sub/run.sh").write_text("#!/bin/sh\necho ran\n")
     (source / "sub/run.sh").chmod(0o4755)
     (source / "link").symlink_to("sub/run.sh")

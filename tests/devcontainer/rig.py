@@ -27,13 +27,13 @@ VERSION = "0.89.0"
 CACHED = Path.home() / f".cache/cloche-test/devcontainers-cli/{VERSION}/node_modules/.bin/devcontainer"
 
 
-def require_cli(patch: pytest.MonkeyPatch) -> None:
+def require_cli() -> None:
     """Skips the test where there is neither engine nor CLI; in CI, where both must be, fails it."""
     require_docker()
     if os.environ.get(SETTING):
         return
     if CACHED.exists():
-        patch.setenv(SETTING, str(CACHED))
+        os.environ[SETTING] = str(CACHED)
     elif shutil.which("devcontainer") is None:
         missing = f"no devcontainer CLI: npm install --prefix {CACHED.parents[2]} @devcontainers/cli@{VERSION}"
         if os.environ.get("CI") == "true" or os.environ.get("CLOCHE_REQUIRE_DOCKER"):

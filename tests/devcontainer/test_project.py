@@ -98,7 +98,19 @@ def test_a_missing_configuration_is_told_with_its_path_and_what_to_do(tmp_path: 
         read(tmp_path, Devcontainer(config="other/devcontainer.json"))
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"image": 1}', '{"image": "a b"}', "{}", '{"image":"a\\nRUN x"}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"image": "a/../../containers"}',
+        "",
+        "{",
+        "[]",
+        '{"image": 1}',
+        '{"image": "a b"}',
+        "{}",
+        '{"image":"a\\nRUN x"}',
+    ],
+)
 def test_a_damaged_configuration_is_told_by_its_path(tmp_path: Path, text: str) -> None:
     with pytest.raises(Invalid, match=r"\.devcontainer/devcontainer\.json"):
         read(write_project(tmp_path, text))

@@ -45,7 +45,7 @@ def data(tmp_path: Path) -> Path:
 
 @pytest.fixture
 async def provider(data: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[DevcontainerProvider]:
-    require_cli(monkeypatch)
+    require_cli()
     async with open_provider(data) as opened:
         yield opened
 

@@ -25,7 +25,7 @@ TRIED_AGAIN = 1050
 async def node(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Node]:
     data = tmp_path_factory.mktemp("node")
     (data / "cloche.toml").write_text("[intervals]\nsweep_s = 0.5\n")
-    async with Node(data) as node:
+    async with Node(data, DOCKER_HOST="unix:///nobody/listens.sock") as node:
         yield node
 
 

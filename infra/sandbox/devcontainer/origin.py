@@ -24,10 +24,10 @@ def check_spec(spec: SandboxSpec, data: Path) -> None:
             raise Invalid("workspace.source: fork is not available yet for devcontainer sandboxes")
         case CopyDirectory(path=given) | GitWorktree(repository=given):
             path = Path(given).resolve()
-            if isinstance(spec.workspace.source, CopyDirectory) and not path.is_dir():
-                raise Invalid(f"workspace.source: cannot copy {given}: it is not a directory")
             if data.is_relative_to(path) or path.is_relative_to(data):
                 raise Invalid("workspace.source: the node's own data directory cannot be copied into a sandbox")
+            if isinstance(spec.workspace.source, CopyDirectory) and not path.is_dir():
+                raise Invalid(f"workspace.source: cannot copy {given}: it is not a directory")
 
 
 @asynccontextmanager

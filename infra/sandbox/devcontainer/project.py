@@ -16,7 +16,8 @@ from infra.sandbox.devcontainer.refusals import check_feature_name, check_proper
 
 MAX_BYTES = 256 * 1024
 LIFECYCLE = ("onCreateCommand", "updateContentCommand", "postCreateCommand", "postStartCommand")
-_IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]{0,499}\Z")
+_IMAGE = re.compile(r"(?!.*(?:\.\.|//))[A-Za-z0-9][A-Za-z0-9._:/@-]{0,499}\Z")
+"""It becomes a part of an address that the engine is asked at."""
 _REGISTRY_FEATURE = re.compile(r"(ghcr\.io|mcr\.microsoft\.com)/[a-z0-9._/-]+([:@][A-Za-z0-9._:-]+)?\Z")
 _HOST_VARIABLE = re.compile(r"\$\{(?:localEnv|env):[^}:]*(?::([^}]*))?\}")
 _HOST_FOLDER = re.compile(r"\$\{localWorkspaceFolder\}")

@@ -5,6 +5,7 @@ asks every command, and what does not listen is killed with the container.
 """
 
 import hashlib
+import secrets
 import struct
 from pathlib import Path
 
@@ -118,7 +119,8 @@ def place_idle_program(root: Path, architecture: str) -> Path:
     path = root / f"idle-{hashlib.sha256(program).hexdigest()[:12]}"
     if not path.exists():
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        fresh = root / f"{path.name}.made"
+        # Each maker has a name of its own, and the last rename wins with the same bytes.
+        fresh = root / f"{path.name}.{secrets.token_hex(4)}"
         write_atomically(fresh, program)
         fresh.chmod(0o555)
         fresh.rename(path)
