@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from contracts import codec, subjects
 from contracts.errors import Invalid
@@ -19,6 +19,7 @@ class Lifecycles:
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
         self._states: dict[str, SandboxState] = {}
+        self._listeners: list[Callable[[SandboxState], None]] = []
         self.caught_up = asyncio.Event()
         """Set once everything that was in the log at the start has been read."""
 
@@ -30,6 +31,10 @@ class Lifecycles:
         known = self._states.get(state.sandbox)
         if known is None or known.applied_sequence < state.applied_sequence:
             self._states[state.sandbox] = state
+
+    def on_change(self, call: Callable[[SandboxState], None]) -> None:
+        """`call` with each new state as it is read, those of the past included. It must not raise or block."""
+        self._listeners.append(call)
 
     def __iter__(self) -> Iterator[SandboxState]:
         return iter(list(self._states.values()))
@@ -55,6 +60,8 @@ class Lifecycles:
             return
         if state is None:
             return
+        for call in self._listeners:
+            call(state)
         if state.status == Status.REMOVED:
             self._states.pop(head.sandboxid, None)
         else:

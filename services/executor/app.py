@@ -2,6 +2,8 @@
 
 import asyncio
 
+from contracts.spec import Isolation
+from contracts.state import SandboxState, Status
 from contracts.streams import executor_consumer
 from infra.access import open_as
 from infra.exclusive import exclusive
@@ -47,8 +49,16 @@ class ExecutorApp:
                 tasks.create_task(attachments.hold())
                 await lifecycles.caught_up.wait()
                 await attachments.ready.wait()
+                for state in lifecycles:
+                    _get_ready(tasks, executor, state, settings.node)
+                lifecycles.on_change(lambda state: _get_ready(tasks, executor, state, settings.node))
                 tasks.create_task(take_orders(bus, executor_consumer(settings.node), executor, journal))
                 ready()
+
+
+def _get_ready(tasks: asyncio.TaskGroup, executor: Executor, state: SandboxState, node: str) -> None:
+    if state.node == node and state.status == Status.RUNNING and state.isolation != Isolation.LOCAL:
+        tasks.create_task(executor.get_ready(state))
 
 
 def make_app(settings: Settings) -> ExecutorApp:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Literal, NamedTuple
 
 from contracts import codec, subjects
@@ -74,6 +75,12 @@ class Executor:
                 await self._resize(sandbox, order)
             case _:
                 raise Invalid(f"the executor does not take {head.type}")
+
+    async def get_ready(self, state: SandboxState) -> None:
+        """A sandbox has started: its first command should not have to wait for what can be done now."""
+        with suppress(ClocheError, OSError):
+            place = await self._place(state)
+            await self._attachments.with_keeper(lambda keeper: keeper.prepare(place.target))
 
     async def _run(self, sandbox: str, exec_id: str, order: RunCommand) -> None:
         state = await self._state(sandbox)
