@@ -1,26 +1,16 @@
-"""Finding a Docker engine, and speaking to it."""
+"""Speaking to a Docker engine."""
 
-import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import aiodocker
 import aiohttp
 
 from contracts.errors import Unavailable
+from infra.docker.finding import UNIX
 
-SOCKETS = ("/var/run/docker.sock", "/run/docker.sock")
 API_VERSION = "v1.41"
 """The oldest that has all we use; engines answer to older versions than their own."""
-UNIX = "unix://"
-
-
-def find_engine(env: Mapping[str, str] = os.environ) -> str | None:
-    """The address of the engine that the environment names, or of one whose socket is where it usually is."""
-    if given := env.get("DOCKER_HOST"):
-        return given
-    return next((f"{UNIX}{path}" for path in SOCKETS if Path(path).is_socket()), None)
 
 
 @asynccontextmanager

@@ -11,8 +11,9 @@ from typing import NamedTuple
 import aiodocker
 
 from contracts.errors import ClocheError, SandboxInvalidState, SandboxNotFound, Unavailable
-from infra.docker.connecting import API_VERSION, UNIX
+from infra.docker.connecting import API_VERSION
 from infra.docker.errors import Refused, asking
+from infra.docker.finding import UNIX
 from infra.docker.instance import instance_of
 
 CALL_S = 20.0

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from contracts.spec import CopyDirectory, Devcontainer, Isolation, Network, NetworkMode, SandboxSpec, Workspace
-from infra.docker.connecting import find_engine
 from infra.docker.engine import Engine
+from infra.docker.finding import find_engine
 from infra.sandbox.base import CreateRequest
 from infra.sandbox.devcontainer.cli import SETTING
 from infra.sandbox.devcontainer.provider import DevcontainerProvider
 from infra.sandbox.devcontainer.record import DataFiles
-from infra.sandbox.docker.provider import make_provider as make_docker
+from infra.sandbox.docker.offering import make_provider as make_docker
 from infra.target import DockerTarget
 from tests.images import require_docker
 

@@ -12,7 +12,8 @@ import aiodocker
 import msgspec
 
 from contracts.spec import Docker, Isolation, Resources, SandboxSpec
-from infra.docker.connecting import connect, find_engine
+from infra.docker.connecting import connect
+from infra.docker.finding import find_engine
 from infra.sandbox.base import CreateRequest, ProviderEvent
 from infra.sandbox.docker.layout import DataFiles
 from infra.sandbox.docker.planning import HOME_LABEL

@@ -4,7 +4,6 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
-from pathlib import Path
 from types import TracebackType
 from typing import Self
 from weakref import WeakValueDictionary
@@ -22,7 +21,6 @@ from contracts.errors import (
 )
 from contracts.ids import SandboxId
 from contracts.spec import Isolation, SandboxSpec
-from infra.docker.connecting import find_engine
 from infra.docker.engine import Engine
 from infra.docker.errors import Refused
 from infra.sandbox.base import (
@@ -44,17 +42,11 @@ from infra.sandbox.devcontainer.making import make_image
 from infra.sandbox.devcontainer.origin import check_spec, project_files
 from infra.sandbox.devcontainer.project import read_project
 from infra.sandbox.devcontainer.record import DataFiles, Record
-from infra.sandbox.providers import load_provider
 from infra.sandbox.trees import remove_tree
 from infra.target import DockerTarget, Target
 
 YOUNG_S = 60.0
 """What is younger may be in the making: a sweep leaves it."""
-
-
-def make_provider(data_dir: Path) -> "DevcontainerProvider":
-    data = DataFiles(data_dir.resolve())
-    return DevcontainerProvider(data, load_provider(Isolation.DOCKER, data.root), Engine(find_engine()))
 
 
 class DevcontainerProvider:

@@ -5,7 +5,7 @@ from pathlib import Path, PurePosixPath
 
 from contracts.errors import Invalid
 from contracts.spec import Mount
-from infra.docker.connecting import SOCKETS, UNIX
+from infra.docker.finding import SOCKETS, UNIX
 from infra.sandbox.docker.idle import INSIDE
 
 SYSTEM = ("/proc", "/sys", "/dev", "/etc", "/root", "/run", "/var/run", "/boot")

@@ -24,7 +24,6 @@ from contracts.errors import (
 )
 from contracts.ids import SandboxId
 from contracts.spec import SandboxSpec
-from infra.docker.connecting import find_engine
 from infra.docker.containers import ContainerInfo
 from infra.docker.engine import Engine
 from infra.docker.errors import Refused
@@ -62,10 +61,6 @@ logger = logging.getLogger(__name__)
 
 KILL_S = 30.0
 """How long the kernel may take to end what was killed."""
-
-
-def make_provider(data_dir: Path) -> "DockerProvider":
-    return DockerProvider(data_dir, find_engine())
 
 
 class DockerProvider:
