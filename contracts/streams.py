@@ -103,6 +103,7 @@ def vitals() -> StreamSpec:
     return StreamSpec(
         name=VITALS_STREAM,
         subjects=(subjects.VITALS,),
+        repeated_on=subjects.LIVE_VITALS,
         max_age_s=3600,
         max_bytes=256 * 1024**2,
         max_consumers=10_000,

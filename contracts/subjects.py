@@ -14,8 +14,10 @@ NO_SANDBOX = "_"
 COMMANDS = f"{ROOT}.cmd.>"
 LOG = f"{ROOT}.log.>"
 VITALS = f"{ROOT}.vitals.>"
+LIVE_VITALS = f"{ROOT}.live_vitals.>"
 LIVE = f"{ROOT}.live.>"
-"""`cloche.live.<rest>` repeats `cloche.log.<rest>` once it has been stored, with its sequence in the headers."""
+"""`cloche.live.<rest>` repeats `cloche.log.<rest>` once it has been stored, with its sequence in the headers.
+`cloche.live_vitals` does the same for vitals."""
 
 VERBS: dict[str, tuple[str, ...]] = {
     "sandbox": ("create", "start", "stop", "pause", "resume", "remove", "snapshot", "recover", "fork"),

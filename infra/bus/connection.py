@@ -90,6 +90,13 @@ class Bus:
         except nats_errors.Error as error:
             raise Unavailable(f"not connected to {self.url}: {error}") from None
 
+    async def tell(self, subject: str, payload: bytes) -> None:
+        """For whoever listens; nobody answers. Raises `Unavailable` when not connected."""
+        try:
+            await self.client.publish(subject, payload)
+        except (nats_errors.Error, OSError) as error:
+            raise Unavailable(f"not connected to {self.url}: {error}") from None
+
     async def api(self, name: str, body: object = None, *, timeout: float = REQUEST_TIMEOUT_S) -> dict[str, Any]:
         """A request to the JetStream API with a JSON body. Raises `ApiError` and what `request` raises."""
         payload = b"" if body is None else json.dumps(body).encode()

@@ -11,6 +11,7 @@ from msgspec import Struct, field
 from contracts.errors import Unavailable
 from infra.docker.connecting import connect
 from infra.docker.errors import Refused, asking
+from infra.docker.finding import SOCKETS, UNIX
 
 PING_S = 2.0
 ASK_S = 30.0
@@ -49,6 +50,10 @@ class Engine:
         if self._client is None:
             self._client = await self._stack.enter_async_context(connect(self.address))
         return self._client
+
+    def expect(self) -> None:
+        """Where no engine was found: one may come where it usually is."""
+        self.address = self.address or f"{UNIX}{SOCKETS[0]}"
 
     async def ping(self) -> None:
         async with asking("reach the Docker engine", PING_S):

@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from contracts import streams, subjects
 from contracts.streams import BLOBS_BUCKET, COMMANDS_STREAM, LOG_STREAM, SANDBOXES_BUCKET, VITALS_STREAM
+from contracts.vitals import PROGRESS
 from infra.bus.stream_config import kv_told
 
 ADMIN = "admin"
@@ -56,7 +57,7 @@ RPC: dict[str, str] = {"executor": FILES_RPC, "spawner": GIT_RPC, "replay": STAT
 READABLE = (LOG_STREAM, VITALS_STREAM, f"KV_{SANDBOXES_BUCKET}", f"OBJ_{BLOBS_BUCKET}")
 HEARD = {
     subjects.LIVE: subjects.LOG,
-    subjects.VITALS: subjects.VITALS,
+    subjects.LIVE_VITALS: subjects.VITALS,
     kv_told(SANDBOXES_BUCKET): kv_told(SANDBOXES_BUCKET),
 }
 """Whoever subscribes to the log hears of an event once it is stored, with its sequence in the headers."""
@@ -131,6 +132,7 @@ def _writes(name: str) -> list[str]:
     if name == "file_watcher":
         may.append(f"$O.{BLOBS_BUCKET}.>")
     if name == "spawner":
+        may.append(f"{subjects.ROOT}.vitals.*.{PROGRESS}")
         may.append(f"$JS.API.STREAM.MSG.DELETE.{COMMANDS_STREAM}")
     return may
 

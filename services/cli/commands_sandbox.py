@@ -14,7 +14,7 @@ from services.cli import show
 from services.cli.commands_run import Isolation, Setting, wanted
 from services.cli.session import connected
 from services.cli.values import duration_ms, signal_number
-from services.cli.words import say
+from services.cli.words import progress, say
 
 Ids = Annotated[list[str], typer.Argument(metavar="SANDBOX…")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object a line.")]
@@ -41,7 +41,7 @@ def create(
 
     async def go() -> SandboxState:
         async with connected(keep=True) as cloche:
-            return (await cloche.create(wanted(isolation, setting), id=sandbox_id)).state
+            return (await cloche.create(wanted(isolation, setting), id=sandbox_id, on_progress=progress())).state
 
     state = asyncio.run(go())
     if json:

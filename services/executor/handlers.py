@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 from contracts import codec, subjects
 from contracts.commands.command import InputCommand, ResizeCommand, RunCommand, Scope, SignalCommand
-from contracts.errors import ClocheError, Conflict, Invalid
+from contracts.errors import ClocheError, Conflict, Invalid, Unavailable
 from contracts.events.command import CommandRejected
 from contracts.payload import unpack
 from contracts.spec import Isolation
@@ -102,13 +102,19 @@ class Executor:
         """The same for every command in one life of a sandbox, so it is looked up once."""
         known = self._places.get(state.sandbox)
         if known is None or known.instance != state.instance:
-            provider = self._providers[state.isolation]
+            provider = self._provider(state)
             target, environment = await provider.target(state.sandbox), await provider.environment(state.sandbox)
             known = Place(target.instance, target, environment)
             await self._memory.remember(state)
             self._places[state.sandbox] = known
             self._places = dict(list(self._places.items())[-PLACES_REMEMBERED:])
         return known
+
+    def _provider(self, state: SandboxState) -> Provider:
+        provider = self._providers.get(state.isolation)
+        if provider is None:
+            raise Unavailable(f"node {self._journal.node!r} offers no {state.isolation} sandboxes now")
+        return provider
 
     async def _refuse(self, sandbox: str, exec_id: str, refusal: ClocheError) -> None:
         """A reason that may pass is worth another delivery; any other ends the command, on the record."""

@@ -39,8 +39,11 @@ class Memory:
         return more
 
     async def _count(self, state: SandboxState) -> int:
+        provider = self._providers.get(state.isolation)
+        if provider is None:
+            return self._seen.get(state.instance or "", 0)
         try:
-            return await self._providers[state.isolation].oom_kills(state.sandbox) or 0
+            return await provider.oom_kills(state.sandbox) or 0
         except (ClocheError, OSError) as error:
             logger.info("%s: %s", state.sandbox, error)
             return self._seen.get(state.instance or "", 0)

@@ -23,6 +23,7 @@ LOST_BECAUSE = {
     "keeper_failed": "the keeper could not hold it; see keeper.log",
     "sandbox_silent": "its sandbox did not say whether it began",
     "keeper_stopped": "the keeper that held it was stopped",
+    "connection_lost": "the connection to its container broke, and it was killed",
     "sandbox_gone": "its sandbox went away while it ran",
 }
 SHOWN = 200

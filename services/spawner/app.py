@@ -20,6 +20,7 @@ from infra.settings import Settings
 from services.spawner.handlers import Spawner
 from services.spawner.leftovers import Leftovers
 from services.spawner.pool import Pool
+from services.spawner.progress import Reporter
 from services.spawner.routes import add_routes
 from services.spawner.watch import Watch
 from services.spawner.worktrees import Worktrees
@@ -55,6 +56,7 @@ class SpawnerApp:
                 host_env=os.environ,
                 is_full=lambda: watch.is_full(settings.max_sandboxes),
                 pool=pool,
+                reporter=Reporter(bus),
                 worktrees=worktrees,
             )
             async with asyncio.TaskGroup() as tasks:

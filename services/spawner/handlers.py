@@ -25,6 +25,7 @@ from contracts.state import SandboxState, Status
 from infra.journal import Journal
 from infra.sandbox.base import Created, CreateRequest, Provider
 from services.spawner.decide import Decision, Step, decide
+from services.spawner.progress import Reporter
 from services.spawner.worktrees import Worktrees
 
 CONFLICTS_TOLERATED = 8
@@ -47,6 +48,7 @@ class Spawner:
         host_env: Mapping[str, str],
         is_full: Callable[[], bool],
         pool: AbstractAsyncContextManager[object],
+        reporter: Reporter,
         worktrees: Worktrees,
     ) -> None:
         self._journal = journal
@@ -56,6 +58,7 @@ class Spawner:
         self._host_env = host_env
         self._is_full = is_full
         self._pool = pool
+        self._reporter = reporter
         self._worktrees = worktrees
         self._lanes: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
 
@@ -135,7 +138,7 @@ class Spawner:
             sandbox=asked.sandbox, node=self._journal.node, spec=state.spec, host_env=self._host_env
         )
         try:
-            async with self._pool:
+            async with self._pool, self._reporter.about(asked.sandbox):
                 created = await provider.create(request)
                 started = await provider.start(asked.sandbox)
         except (ClocheError, OSError) as error:

@@ -33,6 +33,8 @@ class Watch:
         self._journal = journal
         self._lifecycles = lifecycles
         self._providers = providers
+        self._unseen: set[str | None] = set()
+        """Instances that the log has alive and that could not be looked at since this service started."""
 
     async def deaths(self, provider: Provider) -> None:
         """For ever: a sandbox that died without being told to is stopped, with the cause."""
@@ -44,6 +46,9 @@ class Watch:
         """For ever: sandboxes beyond their disk or time are stopped, with the cause."""
         while True:
             for state in self._mine():
+                if state.instance in self._unseen:
+                    await self._look_at(state)
+                    continue
                 try:
                     await self._check(state)
                 except (ClocheError, OSError) as error:
@@ -52,19 +57,28 @@ class Watch:
             await asyncio.sleep(every_s)
 
     async def reconcile(self) -> None:
-        """What the log says should be alive and is not (a reboot, a death while nobody looked) is stopped."""
+        """What the log says should be alive and is not (a reboot, a death while nobody looked) is stopped.
+
+        What cannot be looked at now, for its engine is away, is looked at again by `limits`.
+        """
         for state in self._mine():
-            try:
-                await self._reconcile(state)
-            except (ClocheError, OSError) as error:
-                logger.warning("%s: %s", state.sandbox, error)
+            await self._look_at(state)
+
+    async def _look_at(self, state: SandboxState) -> None:
+        try:
+            await self._reconcile(state)
+        except (ClocheError, OSError) as error:
+            self._unseen.add(state.instance)
+            logger.warning("%s: %s", state.sandbox, error)
+        else:
+            self._unseen.discard(state.instance)
 
     async def _reconcile(self, state: SandboxState) -> None:
         provider = self._providers[state.isolation]
         seen = await provider.inspect(state.sandbox)
         if seen is not None and seen.state in SEEN_ALIVE and seen.instance == state.instance:
             return
-        if seen is not None:
+        if seen is not None and seen.state is not Seen.STOPPED:
             # What does not answer may still be alive, and would go on unwatched.
             await provider.stop(state.sandbox, 0)
         detail = seen.detail if seen and seen.detail else "it was gone when the services came back"

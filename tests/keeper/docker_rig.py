@@ -10,7 +10,8 @@ from typing import Any
 import aiodocker
 from aiodocker.containers import DockerContainer
 
-from infra.docker.connecting import connect, find_engine
+from infra.docker.connecting import connect
+from infra.docker.finding import find_engine
 from infra.docker.instance import instance_of
 from infra.target import DockerTarget
 from tests import images

@@ -3,8 +3,8 @@ import struct
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.keeper.docker_frames import STDERR, STDOUT, Demultiplexer
-from infra.keeper.docker_refusal import classified
+from infra.keeper.docker.frames import STDERR, STDOUT, Demultiplexer
+from infra.keeper.docker.refusal import classified
 
 parts = st.lists(st.tuples(st.sampled_from([STDOUT, STDERR]), st.binary(max_size=50)), max_size=12)
 

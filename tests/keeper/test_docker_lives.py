@@ -194,6 +194,7 @@ async def test_a_backlog_stops_the_command_until_it_is_confirmed() -> None:
         assert shell.stdout == b"meanwhile\n"
         assert (await made.client.info(exec_id)).size - size < 1_000_000
         assert (await made.client.info(exec_id)).state == "running"
+        await made.client.confirm(exec_id, size)
         while not (grown := await made.client.wait(exec_id, size)).final:
             size = grown.size
             await made.client.confirm(exec_id, size)

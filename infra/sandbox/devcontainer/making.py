@@ -1,7 +1,6 @@
 """From a project to the image that its container is made of."""
 
 import asyncio
-import logging
 import re
 import shutil
 from collections.abc import Mapping
@@ -20,11 +19,10 @@ from infra.sandbox.devcontainer.locking import builds, locked
 from infra.sandbox.devcontainer.project import LIFECYCLE, Project
 from infra.sandbox.devcontainer.refusals import check_metadata
 from infra.sandbox.devcontainer.staging import CONFIG, stage
+from infra.sandbox.progress import tell
 
 BUILD_TIMEOUT_S = 1800.0
 _CONTAINER_VARIABLE = re.compile(r"\$\{containerEnv:([^}:]*)(?::([^}]*))?\}")
-
-logger = logging.getLogger(__name__)
 
 
 class MadeImage(Struct, frozen=True, kw_only=True):
@@ -47,7 +45,7 @@ async def make_image(
     if project.build is not None or project.features:
         base = await _build(engine, project, files, spec, tag, scratch)
     else:
-        await images.require_image(engine, base.name, lambda line: logger.info("pulling %s: %s", base.name, line))
+        await images.require_image(engine, base.name, lambda line: tell(f"pulling {base.name}: {line}"))
     try:
         metadata = await images.read_metadata(engine, base.name)
         check_metadata(metadata, base.name)

@@ -1,23 +1,20 @@
 """Having an image on the node, pulled when it is not there."""
 
 import asyncio
-import logging
 from weakref import WeakValueDictionary
 
 from contracts.errors import SandboxCreationFailed
 from infra.docker.engine import Engine
 from infra.docker.errors import Refused
-from infra.docker.images import ImageInfo, Images, Progress
-
-logger = logging.getLogger(__name__)
+from infra.docker.images import ImageInfo, Images
+from infra.sandbox.progress import tell
 
 
 class ImageSource:
     """Each image is pulled by one at a time."""
 
-    def __init__(self, engine: Engine, progress: Progress | None = None) -> None:
+    def __init__(self, engine: Engine) -> None:
         self._images = Images(engine)
-        self._progress = progress
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def have(self, name: str) -> ImageInfo:
@@ -25,19 +22,17 @@ class ImageSource:
         try:
             return await self._images.inspect(name) or await self._pulled(name)
         except Refused as error:
-            raise SandboxCreationFailed(f"image {name} is not on this node and cannot be pulled: {error}") from error
+            raise SandboxCreationFailed(
+                f"image {name} is not on this node and cannot be pulled: {error.message}. "
+                "Name another in docker.image, or do without an engine: isolation local"
+            ) from error
 
     async def _pulled(self, name: str) -> ImageInfo:
         async with self._locks.setdefault(name, asyncio.Lock()):
             if found := await self._images.inspect(name):
                 return found
-            await self._images.pull(name, lambda line: self._tell(name, line))
+            await self._images.pull(name, lambda line: tell(f"pulling {name}: {line}"))
             found = await self._images.inspect(name)
         if found is None:
             raise SandboxCreationFailed(f"image {name} was pulled and is still not on this node")
         return found
-
-    def _tell(self, name: str, line: str) -> None:
-        logger.info("pulling %s: %s", name, line)
-        if self._progress is not None:
-            self._progress(f"pulling {name}: {line}")

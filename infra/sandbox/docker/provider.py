@@ -27,7 +27,6 @@ from contracts.spec import SandboxSpec
 from infra.docker.containers import ContainerInfo
 from infra.docker.engine import Engine
 from infra.docker.errors import Refused
-from infra.docker.images import Progress
 from infra.docker.instance import instance_of
 from infra.docker.stats import container_stats, oom_kills
 from infra.sandbox.base import (
@@ -66,15 +65,16 @@ KILL_S = 30.0
 class DockerProvider:
     """Sandboxes in `<data_dir>/containers`. They outlive this object and are found again by another.
 
-    Every order raises `Unavailable` when the engine does not answer; entering raises it where there is none.
+    Every order raises `Unavailable` when the engine does not answer; entering raises it where there is none, unless
+    there are sandboxes already: they are watched for, until the engine is back.
     """
 
     name = "docker"
 
-    def __init__(self, data_dir: Path, engine: str | None, progress: Progress | None = None) -> None:
+    def __init__(self, data_dir: Path, engine: str | None) -> None:
         self._data = DataFiles(data_dir.resolve())
         self._engine = Engine(engine)
-        self._images = ImageSource(self._engine, progress)
+        self._images = ImageSource(self._engine)
         self._maker = Maker(self._engine, self._data)
         self._containers = self._maker.containers
         self._blanks = Blanks(self._maker, self._data)
@@ -370,7 +370,14 @@ class DockerProvider:
         await self._engine.aclose()
 
     async def __aenter__(self) -> Self:
-        await self._engine.ping()
+        try:
+            await self._engine.ping()
+        except Unavailable as error:
+            if not await self.sandboxes():
+                raise
+            # Somebody must be there to tell what became of them.
+            self._engine.expect()
+            logger.warning("sandboxes of an engine that is away are watched for: %s", error.message)
         return self
 
     async def __aexit__(

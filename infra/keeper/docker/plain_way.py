@@ -4,14 +4,14 @@ import asyncio
 import contextlib
 
 from contracts.errors import ClocheError, SandboxInvalidState, SandboxNotFound, Unavailable
-from infra.keeper.docker_bridge import Bridge, inner_pipes, open_terminal
-from infra.keeper.docker_engine import Engine
-from infra.keeper.docker_frames import Demultiplexer
-from infra.keeper.docker_instance import as_launch_failed, check_instance
-from infra.keeper.docker_refusal import refusal
-from infra.keeper.docker_shell import check, environment
+from infra.keeper.docker.bridge import Bridge, inner_pipes, open_terminal
+from infra.keeper.docker.engine import Engine
+from infra.keeper.docker.frames import Demultiplexer
+from infra.keeper.docker.instance import as_launch_failed, check_instance
+from infra.keeper.docker.launch import DockerLaunch
+from infra.keeper.docker.refusal import refusal
+from infra.keeper.docker.shell import check, environment
 from infra.keeper.launch import Launched, LaunchFailed, SandboxSilent
-from infra.keeper.launch_docker import DockerLaunch
 from infra.keeper.protocol import Start
 from infra.target import DockerTarget
 

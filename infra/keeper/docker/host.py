@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from infra.keeper.docker_shell import MARKER
+from infra.keeper.docker.shell import MARKER
 
 
 class _Process(NamedTuple):

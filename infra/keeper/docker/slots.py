@@ -6,7 +6,7 @@ from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable
 
 from contracts.errors import ClocheError
-from infra.keeper.docker_slot import Slot, SlotBroken
+from infra.keeper.docker.slot import Slot, SlotBroken
 from infra.keeper.launch import LaunchFailed
 from infra.target import DockerTarget
 
@@ -17,6 +17,7 @@ MOST_IN_ALL = 64
 AT_ONCE = 4
 """Openings of one container at a time: the engine does not get faster with more."""
 IDLE_S = 600.0
+REFILL_S = 0.03
 
 log = logging.getLogger("cloche.keeper")
 
@@ -30,6 +31,7 @@ class _Shelf:
         self.opening: set[asyncio.Task[None]] = set()
         self.wanted = FEWEST
         self.expiry: asyncio.TimerHandle | None = None
+        self.refilling: asyncio.TimerHandle | None = None
 
     def take(self) -> Slot | None:
         while self.slots:
@@ -99,8 +101,18 @@ class SlotPool:
             raise
 
     def refill(self, target: DockerTarget) -> None:
-        """In the background."""
+        """In the background, and not at once: a short command is over by then, and has the machine for itself."""
+        shelf = self._use(target)
+        if shelf.refilling is None:
+            shelf.refilling = asyncio.get_running_loop().call_later(REFILL_S, self._refill, target, shelf)
+
+    def fill(self, target: DockerTarget) -> None:
+        """In the background, at once."""
         self._open_more(target, self._use(target))
+
+    def _refill(self, target: DockerTarget, shelf: _Shelf) -> None:
+        shelf.refilling = None
+        self._open_more(target, shelf)
 
     async def filled(self, target: DockerTarget) -> None:
         """Until nothing more is being opened for a container."""
@@ -162,8 +174,9 @@ class SlotPool:
 
     def _drop(self, target: DockerTarget) -> None:
         shelf = self._shelves.pop(target)
-        if shelf.expiry is not None:
-            shelf.expiry.cancel()
+        for timer in (shelf.expiry, shelf.refilling):
+            if timer is not None:
+                timer.cancel()
         while shelf.fail(SlotBroken("the keeper stops")):
             continue
         for task in shelf.opening:

@@ -3,14 +3,14 @@
 import asyncio
 
 from contracts.errors import ClocheError
-from infra.keeper.docker_bridge import Bridge, open_terminal
-from infra.keeper.docker_engine import Engine
-from infra.keeper.docker_instance import as_launch_failed
-from infra.keeper.docker_plain_way import PlainWay
-from infra.keeper.docker_shell import MEANINGS, OK, environment, terminal_words
-from infra.keeper.docker_slot import Slot, SlotBroken
+from infra.keeper.docker.bridge import Bridge, open_terminal
+from infra.keeper.docker.engine import Engine
+from infra.keeper.docker.instance import as_launch_failed
+from infra.keeper.docker.launch import DockerLaunch
+from infra.keeper.docker.plain_way import PlainWay
+from infra.keeper.docker.shell import MEANINGS, OK, environment, terminal_words
+from infra.keeper.docker.slot import Slot, SlotBroken
 from infra.keeper.launch import Launched, LaunchFailed, SandboxSilent
-from infra.keeper.launch_docker import DockerLaunch
 from infra.keeper.protocol import PtySize, Start
 from infra.target import DockerTarget
 

@@ -7,7 +7,7 @@ import socket
 from collections import deque
 from collections.abc import Callable
 
-from infra.keeper.docker_frames import Demultiplexer
+from infra.keeper.docker.frames import Demultiplexer
 
 READ_BYTES = 256 * 1024
 INPUT_BYTES = 64 * 1024

@@ -5,8 +5,8 @@ import os
 import socket
 from typing import NamedTuple
 
-from infra.keeper.docker_frames import STDERR, STDOUT, Demultiplexer
-from infra.keeper.docker_pumps import InputPump, OutputPump, end_input
+from infra.keeper.docker.frames import STDERR, STDOUT, Demultiplexer
+from infra.keeper.docker.pumps import InputPump, OutputPump, end_input
 from infra.keeper.launch import LaunchFailed
 
 Early = list[tuple[int, bytes]]

@@ -4,13 +4,13 @@ import asyncio
 import contextlib
 
 from contracts.errors import ClocheError, Unavailable
-from infra.keeper.docker_engine import Engine
-from infra.keeper.docker_instance import as_launch_failed
-from infra.keeper.docker_plain_way import PlainWay
-from infra.keeper.docker_shell import fits_shell
-from infra.keeper.docker_slot import SlotBroken
-from infra.keeper.docker_slot_way import SlotWay
-from infra.keeper.docker_terminal_way import TerminalWay
+from infra.keeper.docker.engine import Engine
+from infra.keeper.docker.instance import as_launch_failed
+from infra.keeper.docker.plain_way import PlainWay
+from infra.keeper.docker.shell import fits_shell
+from infra.keeper.docker.slot import SlotBroken
+from infra.keeper.docker.slot_way import SlotWay
+from infra.keeper.docker.terminal_way import TerminalWay
 from infra.keeper.launch import Way
 from infra.keeper.protocol import Start
 from infra.target import DockerTarget
@@ -47,12 +47,13 @@ class DockerWays:
             return
         with contextlib.suppress(Unavailable):
             slots = (await self._engine(target.engine)).slots
-            slots.refill(target)
+            slots.fill(target)
             await slots.filled(target)
 
     async def kill_later(self, target: DockerTarget, exec_id: str) -> None:
-        """What is left of a command that nobody holds. Raises `Unavailable` for an address that cannot be used."""
-        (await self._engine(target.engine)).kill_later(target, exec_id)
+        """What is left of a command that nobody holds, where its engine can be used."""
+        with contextlib.suppress(Unavailable):
+            (await self._engine(target.engine)).kill_later(target, exec_id)
 
     async def _engine(self, address: str) -> Engine:
         async with self._opening:

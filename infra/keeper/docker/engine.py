@@ -9,11 +9,11 @@ from contextlib import AsyncExitStack
 from contracts.errors import ClocheError, Conflict, SandboxNotFound, Unavailable
 from infra.docker.connecting import connect
 from infra.docker.execs import Execs, ExecState
-from infra.keeper.docker_host import signal_from_host
-from infra.keeper.docker_instance import check_answering
-from infra.keeper.docker_slot import Slot, SlotBroken
-from infra.keeper.docker_slots import SlotPool
-from infra.keeper.docker_tree import signal_line
+from infra.keeper.docker.host import signal_from_host
+from infra.keeper.docker.instance import check_answering
+from infra.keeper.docker.slot import Slot, SlotBroken
+from infra.keeper.docker.slots import SlotPool
+from infra.keeper.docker.tree import signal_line
 from infra.keeper.launch import LaunchFailed, SandboxGone
 from infra.keeper.protocol import Scope
 from infra.target import DockerTarget

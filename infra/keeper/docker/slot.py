@@ -5,10 +5,10 @@ import socket
 from collections.abc import Callable, Sequence
 
 from infra.docker.execs import Execs
-from infra.keeper.docker_bridge import Early
-from infra.keeper.docker_frames import STDOUT, Demultiplexer
-from infra.keeper.docker_instance import check_instance
-from infra.keeper.docker_shell import ENV, READY, SCRIPT
+from infra.keeper.docker.bridge import Early
+from infra.keeper.docker.frames import STDOUT, Demultiplexer
+from infra.keeper.docker.instance import check_instance
+from infra.keeper.docker.shell import ENV, READY, SCRIPT
 from infra.target import DockerTarget
 
 READY_S = 30.0

@@ -7,7 +7,7 @@ marker in the environment. What left the session, lost its parents and cleared i
 
 from collections.abc import Iterable
 
-from infra.keeper.docker_shell import MARKER, script_line
+from infra.keeper.docker.shell import MARKER, script_line
 from infra.keeper.protocol import Scope
 
 ROUNDS = 50

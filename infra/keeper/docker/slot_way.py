@@ -3,13 +3,13 @@
 import asyncio
 
 from contracts.errors import ClocheError, SandboxInvalidState, SandboxNotFound, Unavailable
-from infra.keeper.docker_bridge import Bridge, inner_pipes
-from infra.keeper.docker_engine import Engine
-from infra.keeper.docker_instance import as_launch_failed
-from infra.keeper.docker_shell import MEANINGS, OK, command_line
-from infra.keeper.docker_slot import Slot, SlotBroken
+from infra.keeper.docker.bridge import Bridge, inner_pipes
+from infra.keeper.docker.engine import Engine
+from infra.keeper.docker.instance import as_launch_failed
+from infra.keeper.docker.launch import DockerLaunch
+from infra.keeper.docker.shell import MEANINGS, OK, command_line
+from infra.keeper.docker.slot import Slot, SlotBroken
 from infra.keeper.launch import Launched, LaunchFailed, SandboxSilent
-from infra.keeper.launch_docker import DockerLaunch
 from infra.keeper.protocol import Start
 from infra.target import DockerTarget
 

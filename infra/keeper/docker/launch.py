@@ -15,9 +15,9 @@ import signal
 
 from contracts.errors import Invalid, SandboxError, SandboxInvalidState, SandboxNotFound, Unavailable
 from infra.docker.execs import ExecState
-from infra.keeper.docker_bridge import Bridge
-from infra.keeper.docker_engine import Engine
-from infra.keeper.docker_instance import is_current
+from infra.keeper.docker.bridge import Bridge
+from infra.keeper.docker.engine import Engine
+from infra.keeper.docker.instance import is_current
 from infra.keeper.launch import ConnectionLost, Ending, SandboxGone
 from infra.keeper.protocol import Scope
 from infra.target import DockerTarget

@@ -3,7 +3,7 @@
 import asyncio
 import socket
 
-from infra.keeper.docker_frames import Demultiplexer
+from infra.keeper.docker.frames import Demultiplexer
 from infra.keeper.launch import LaunchFailed
 
 WORDS_S = 5.0
