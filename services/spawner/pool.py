@@ -69,7 +69,7 @@ class Pool:
                     await self._until_quiet()
                     await provider.prepare(spec)
             except (ClocheError, OSError) as error:
-                logger.warning("no blank %s sandbox: %s", spec.isolation, error)
+                logger.info("no blank %s sandbox: %s", spec.isolation, error)
                 return RETRY_S
         return None
 

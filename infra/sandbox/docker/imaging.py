@@ -27,6 +27,13 @@ class ImageSource:
                 "Name another in docker.image, or do without an engine: isolation local"
             ) from error
 
+    async def here(self, name: str) -> ImageInfo:
+        """Raises `SandboxCreationFailed` when it is not: a pull is for somebody who waits for it."""
+        found = await self._images.inspect(name)
+        if found is None:
+            raise SandboxCreationFailed(f"image {name} is not on this node yet")
+        return found
+
     async def _pulled(self, name: str) -> ImageInfo:
         async with self._locks.setdefault(name, asyncio.Lock()):
             if found := await self._images.inspect(name):

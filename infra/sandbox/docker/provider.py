@@ -328,7 +328,7 @@ class DockerProvider:
 
     async def prepare(self, spec: SandboxSpec) -> None:
         check_spec(spec)
-        await self._blanks.make(spec, await self._images.have(spec.docker.image))
+        await self._blanks.make(spec, await self._images.here(spec.docker.image))
 
     async def blanks(self) -> dict[str, int]:
         return await self._blanks.ready()
