@@ -36,11 +36,21 @@ def test(context: typer.Context) -> None:
 def bench(
     quick: Annotated[bool, typer.Option(help="A short run, to see that it works.")] = False,
     write: Annotated[bool, typer.Option(help="Store the table in docs/benchmarks.md.")] = False,
+    docker: Annotated[
+        str | None,
+        typer.Option(metavar="IMAGE", envvar="CLOCHE_BENCH_IMAGE", help="Also in containers of this image."),
+    ] = None,
+    swe_rex: Annotated[
+        str | None,
+        typer.Option(metavar="PYTHON", envvar="CLOCHE_BENCH_SWE_REX", help="A Python that has SWE-ReX, to compare."),
+    ] = None,
+    only: Annotated[list[str] | None, typer.Option(metavar="NAME", help="This benchmark. May be repeated.")] = None,
 ) -> None:
     """Measure against the bare alternatives, in one run."""
-    from services.cli.bench import measure
+    from services.cli.bench import Choice, find_swe_rex, measure
 
-    raise typer.Exit(asyncio.run(measure(quick=quick, write=write)))
+    choice = Choice(only=tuple(only or ()), image=docker, swe_rex=find_swe_rex(swe_rex))
+    raise typer.Exit(asyncio.run(measure(choice, quick=quick, write=write)))
 
 
 def schema(

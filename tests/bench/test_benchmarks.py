@@ -7,6 +7,7 @@ import pytest
 from rich.progress import Progress
 
 from services.cli import running
+from services.cli.bench.claim import claim
 from services.cli.bench.command_line import command_line
 from services.cli.bench.figure import Figure
 from services.cli.bench.first_byte import first_byte
@@ -15,16 +16,7 @@ from services.cli.bench.rig import Rig, running_node
 from services.cli.bench.round_trip import round_trip
 from services.cli.bench.sizes import Sizes
 from services.cli.bench.throughput import throughput
-
-TINY = Sizes(
-    rounds=1,
-    round_trips=3,
-    output_bytes=1024 * 1024 + 7,
-    lines=4,
-    command_lines=1,
-    sandboxes=200,
-    events=3,
-)
+from tests.bench.tiny import TINY
 
 # The node is left to itself on purpose: it must not end with whoever started it.
 pytestmark = pytest.mark.filterwarnings("ignore:subprocess .* is still running:ResourceWarning")
@@ -38,6 +30,7 @@ Benchmark = Callable[[Rig, Sizes], Awaitable[list[Figure]]]
         (round_trip, ["exec round trip, p50", "exec round trip, p99"]),
         (first_byte, ["line written → seen by a follower, p50", "line written → seen by a follower, p99"]),
         (command_line, ["from nothing running", "from nothing running", "running `up`", "running `up`"]),
+        (claim, ["create on local, from the warm pool"]),
     ],
 )
 async def test_a_benchmark_yields_figures_beside_bare_ones(

@@ -31,6 +31,9 @@ def figure(value: float, *, bare: float | None = None, aim: Aim | None = None) -
         (figure(6, bare=10, aim=Aim(ratio_from=0.6)), True),
         (figure(5.9, bare=10, aim=Aim(ratio_from=0.6)), False),
         (figure(6, aim=Aim(ratio_from=0.6)), False),
+        (figure(2, bare=10, aim=Aim(ratio_below=0.2)), True),
+        (figure(2.1, bare=10, aim=Aim(ratio_below=0.2)), False),
+        (figure(2, aim=Aim(ratio_below=0.2)), False),
         (figure(6), None),
     ],
 )
@@ -55,6 +58,12 @@ def test_the_table_names_the_conditions_and_each_figure() -> None:
     text = as_markdown([figure(1234.5, bare=2, aim=Aim(below=10))], CONDITIONS)
     assert "2026-01-02 03:04 UTC, Linux 6.1, 2 CPUs (load 3.6 before), Python 3.11.7, durability `disk`\n" in text
     assert "| a thing | 1,234 ms | 2.00 ms (bare) | 617 × | < 10 ms | missed |" in text
+
+
+def test_an_aim_says_what_it_is_of() -> None:
+    assert Aim(below=10).text("ms") == "< 10 ms"
+    assert Aim(ratio_from=0.6).text("ms") == "≥ 0.6 ×"
+    assert Aim(ratio_below=0.2).text("ms") == "≤ 0.2 ×"
 
 
 def test_the_spread_over_few_rounds_is_shown_beside_their_ratio() -> None:

@@ -1,20 +1,11 @@
 """`-t`: the command's terminal is this terminal."""
 
-import fcntl
-import os
-import pty
-import select
-import signal
-import struct
-import subprocess
-import termios
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
 
 from tests.cli.shell import PATIENCE_S, Shell, up_in
+from tests.cli.terminal import at_a_terminal
 
 
 @pytest.fixture(scope="module")
@@ -22,47 +13,6 @@ def cloche(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
     with up_in(tmp_path_factory.mktemp("node")) as shell:
         assert shell("create", "--id", "box").code == 0
         yield shell
-
-
-class Person:
-    """Somebody at a terminal: reads, types, drags the window."""
-
-    def __init__(self, master: int, process: "subprocess.Popen[bytes]") -> None:
-        self._master = master
-        self.process = process
-        self.seen = b""
-
-    def sees(self, wanted: bytes) -> None:
-        """Reads on until `wanted` is there, and takes everything up to it."""
-        deadline = time.monotonic() + PATIENCE_S
-        while wanted not in self.seen:
-            left = deadline - time.monotonic()
-            assert left > 0, self.seen
-            if select.select([self._master], [], [], left)[0]:
-                self.seen += os.read(self._master, 65_536)
-        self.seen = self.seen.partition(wanted)[2]
-
-    def types(self, text: bytes) -> None:
-        os.write(self._master, text)
-
-    def resizes(self, rows: int, cols: int) -> None:
-        fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("4H", rows, cols, 0, 0))
-        self.process.send_signal(signal.SIGWINCH)
-
-
-@contextmanager
-def at_a_terminal(cloche: Shell, *arguments: str) -> Iterator[Person]:
-    master, slave = pty.openpty()
-    fcntl.ioctl(master, termios.TIOCSWINSZ, struct.pack("4H", 33, 99, 0, 0))
-    before = termios.tcgetattr(slave)
-    with subprocess.Popen(cloche.argv(*arguments), stdin=slave, stdout=slave, stderr=slave, env=cloche.env) as process:
-        try:
-            yield Person(master, process)
-            assert termios.tcgetattr(slave) == before, "the terminal was left in raw mode"
-        finally:
-            process.kill()
-            os.close(slave)
-            os.close(master)
 
 
 def test_a_shell_prompts_echoes_is_interrupted_and_resized(cloche: Shell) -> None:

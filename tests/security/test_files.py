@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 from tests.conformance.inside import Inside, a_provider, a_sandbox, request
+from tests.security.tiers import on_each_tier
 
 SECRET = "a secret of the host"
 
@@ -21,12 +22,13 @@ async def test_places_of_the_host_are_not_there(tmp_path: Path) -> None:
             assert "No such file" in result.err
 
 
-async def test_the_data_directory_and_other_sandboxes_are_not_there(tmp_path: Path) -> None:
+@on_each_tier
+async def test_the_data_directory_and_other_sandboxes_are_not_there(tmp_path: Path, name: str) -> None:
     (tmp_path / "keeper").mkdir()
     (tmp_path / "keeper/spool").write_text(SECRET)
-    async with a_provider(tmp_path) as provider:
+    async with a_provider(tmp_path, name) as provider:
         for sandbox in ("sb-1", "sb-2"):
-            await provider.create(request(sandbox))
+            await provider.create(request(sandbox, on=name))
         mine, other = [await Inside(provider, sandbox).begin() for sandbox in ("sb-1", "sb-2")]
         assert (await other.sh(f"echo '{SECRET}' > /workspace/f; echo '{SECRET}' > /tmp/f")).ok
         for path in (tmp_path / "keeper/spool", other.workspace / "f", tmp_path / "sandboxes", tmp_path):
@@ -38,10 +40,11 @@ async def test_the_data_directory_and_other_sandboxes_are_not_there(tmp_path: Pa
         assert SECRET not in result.out + result.err
 
 
-async def test_a_link_out_of_the_workspace_leads_nowhere_inside(tmp_path: Path) -> None:
+@on_each_tier
+async def test_a_link_out_of_the_workspace_leads_nowhere_inside(tmp_path: Path, name: str) -> None:
     outside = tmp_path / "outside"
     outside.write_text(SECRET)
-    async with a_sandbox(tmp_path / "data") as inside:
+    async with a_sandbox(tmp_path / "data", name=name) as inside:
         (inside.workspace / "link").symlink_to(outside)
         (inside.workspace / "up").symlink_to("../../../outside")
         result = await inside.sh("cat link up ../outside ../../outside ../../../../outside")
@@ -49,7 +52,8 @@ async def test_a_link_out_of_the_workspace_leads_nowhere_inside(tmp_path: Path) 
         assert SECRET not in result.out
 
 
-async def test_only_workspace_tmp_and_shared_memory_can_be_written(tmp_path: Path) -> None:
+@on_each_tier
+async def test_only_workspace_tmp_and_shared_memory_can_be_written(tmp_path: Path, name: str) -> None:
     script = """
 import os
 where = []
@@ -65,21 +69,25 @@ for top, directories, _ in os.walk("/"):
         pass
 print(sorted(where))
 """
-    async with a_sandbox(tmp_path) as inside:
+    async with a_sandbox(tmp_path, name=name) as inside:
         result = await inside.python(script)
-        assert result.out == "['/dev/shm', '/tmp', '/workspace']\n", result.err
+        queues = ["/dev/mqueue"] if name == "docker" else []
+        assert result.out == f"{[*queues, '/dev/shm', '/tmp', '/workspace']}\n", result.err
 
 
-async def test_what_belongs_to_the_system_cannot_be_changed(tmp_path: Path) -> None:
-    async with a_sandbox(tmp_path) as inside:
-        for path in ("/usr/bin/env", "/run/cloche/init.pyc", "/etc/passwd", "/etc/hosts"):
+@on_each_tier
+async def test_what_belongs_to_the_system_cannot_be_changed(tmp_path: Path, name: str) -> None:
+    async with a_sandbox(tmp_path, name=name) as inside:
+        ours = {"local": "/run/cloche/init.pyc", "docker": "/.cloche-idle"}[name]
+        for path in ("/usr/bin/env", ours, "/etc/passwd", "/etc/hosts"):
             script = f"echo x >> {path} || rm -f {path} || mv /etc/group {path} || chmod 777 {path}"
             assert not (await inside.sh(script)).ok
             assert (await inside.run("test", "-s", path)).ok
 
 
-async def test_the_parent_of_a_passed_directory_cannot_be_reached(tmp_path: Path) -> None:
-    async with a_sandbox(tmp_path) as inside:
+@on_each_tier
+async def test_the_parent_of_a_passed_directory_cannot_be_reached(tmp_path: Path, name: str) -> None:
+    async with a_sandbox(tmp_path, name=name) as inside:
         script = """
 import os
 fd = os.open("/workspace", os.O_RDONLY)
@@ -90,14 +98,16 @@ print(sorted(os.listdir(fd)) == sorted(os.listdir("/")))
         assert (await inside.python(script)).out == "True\n"
 
 
-async def test_device_files_are_the_harmless_ones(tmp_path: Path) -> None:
-    async with a_sandbox(tmp_path) as inside:
+@on_each_tier
+async def test_device_files_are_the_harmless_ones(tmp_path: Path, name: str) -> None:
+    async with a_sandbox(tmp_path, name=name) as inside:
         devices = set((await inside.sh("find /dev -type b -o -type c | grep -v /dev/pts")).out.split())
         assert devices <= {f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom", "tty", "console")}
 
 
-async def test_files_made_inside_are_never_roots(tmp_path: Path) -> None:
-    async with a_sandbox(tmp_path) as inside:
+@on_each_tier
+async def test_files_made_inside_are_never_roots(tmp_path: Path, name: str) -> None:
+    async with a_sandbox(tmp_path, name=name) as inside:
         assert (await inside.sh("cp /bin/sh s; chmod 4755 s; mkfifo p; ln -s /etc/shadow l")).ok
         for name in ("s", "p", "l"):
             owner = (inside.workspace / name).lstat().st_uid

@@ -11,6 +11,7 @@ from infra.sandbox.base import SandboxState
 from infra.target import LocalTarget
 from tests.conformance.inside import Inside, a_provider, a_sandbox, a_stranger, request
 from tests.keeper.rig import keeper_of
+from tests.security.tiers import on_each_tier
 
 
 async def target_of(inside: Inside) -> LocalTarget:
@@ -19,9 +20,10 @@ async def target_of(inside: Inside) -> LocalTarget:
     return target
 
 
-async def test_host_processes_are_invisible_and_cannot_be_signalled(tmp_path: Path) -> None:
+@on_each_tier
+async def test_host_processes_are_invisible_and_cannot_be_signalled(tmp_path: Path, name: str) -> None:
     with a_stranger() as bystander:
-        async with a_sandbox(tmp_path) as inside:
+        async with a_sandbox(tmp_path, name=name) as inside:
             visible = (await inside.sh("ls /proc | grep -E '^[0-9]+$'")).out.split()
             assert len(visible) < 10
             result = await inside.python(
@@ -97,8 +99,9 @@ print(libc.process_vm_readv(1, iov, 1, iov, 1, 0))
         assert result.out == f"[-1, -1]\n{[-1] * 8}\n-1\n", result.err
 
 
-async def test_a_command_inherits_nothing_but_its_own_stdio(tmp_path: Path) -> None:
-    async with a_sandbox(tmp_path) as inside:
+@on_each_tier
+async def test_a_command_inherits_nothing_but_its_own_stdio(tmp_path: Path, name: str) -> None:
+    async with a_sandbox(tmp_path, name=name) as inside:
         result = await inside.python("import os; print(sorted(os.listdir('/proc/self/fd')))")
         # 3 is the listing itself.
         assert result.out == "['0', '1', '2', '3']\n"
@@ -113,10 +116,11 @@ async def test_the_control_socket_is_not_reachable_from_inside(tmp_path: Path) -
         assert found.out == ""
 
 
-async def test_two_sandboxes_do_not_see_each_others_processes(tmp_path: Path) -> None:
-    async with a_provider(tmp_path) as provider:
+@on_each_tier
+async def test_two_sandboxes_do_not_see_each_others_processes(tmp_path: Path, name: str) -> None:
+    async with a_provider(tmp_path, name) as provider:
         for sandbox in ("sb-1", "sb-2"):
-            await provider.create(request(sandbox))
+            await provider.create(request(sandbox, on=name))
         mine, other = [await Inside(provider, sandbox).begin() for sandbox in ("sb-1", "sb-2")]
         victim = await other.start("sleep", "12345")
         assert "12345" not in (await mine.sh("cat /proc/[0-9]*/cmdline | tr '\\0' ' '")).out

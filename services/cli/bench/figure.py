@@ -9,14 +9,22 @@ class Aim(Struct, frozen=True, kw_only=True):
     below: float | None = None
     """Of the figure itself."""
     ratio_from: float | None = None
+    ratio_below: float | None = None
+    """Or equal to it."""
 
     def met_by(self, value: float, ratio: float | None) -> bool:
         if self.below is not None:
             return value < self.below
-        return ratio is not None and self.ratio_from is not None and ratio >= self.ratio_from
+        if ratio is None:
+            return False
+        if self.ratio_below is not None:
+            return ratio <= self.ratio_below
+        return self.ratio_from is not None and ratio >= self.ratio_from
 
     def text(self, unit: str) -> str:
-        return f"< {self.below:g} {unit}" if self.below is not None else f"≥ {self.ratio_from:g} ×"
+        if self.below is not None:
+            return f"< {self.below:g} {unit}"
+        return f"≤ {self.ratio_below:g} ×" if self.ratio_below is not None else f"≥ {self.ratio_from:g} ×"
 
 
 class Figure(Struct, frozen=True, kw_only=True):

@@ -2,56 +2,84 @@
 
 import datetime
 import tempfile
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from rich.console import Console
 from rich.progress import Progress
 
-from services.cli.bench.command_line import ROOT, command_line
+from contracts.errors import Invalid, Unavailable
+from infra.docker.engine import Engine
+from infra.docker.finding import find_engine
+from infra.sandbox.docker.imaging import ImageSource
+from services.cli.bench.choice import LARGE_LOG, Benchmark, Choice
+from services.cli.bench.command_line import ROOT
 from services.cli.bench.figure import Figure
-from services.cli.bench.first_byte import first_byte
 from services.cli.bench.large_log import large_log
-from services.cli.bench.rig import Rig, running_node, settings_in
-from services.cli.bench.round_trip import round_trip
+from services.cli.bench.rig import running_node, settings_in
 from services.cli.bench.sizes import FULL, QUICK, Sizes
 from services.cli.bench.table import as_markdown, conditions, for_terminal, store
-from services.cli.bench.throughput import throughput
 
 PAGE = ROOT / "docs" / "benchmarks.md"
 DISK = Path("/var/tmp")  # noqa: S108  /tmp may be in memory, and then durability `disk` would mean nothing
 
-ON_A_NODE: tuple[Callable[[Rig, Sizes], Awaitable[list[Figure]]], ...] = (
-    round_trip,
-    first_byte,
-    throughput,
-    command_line,
-)
 
+async def measure(choice: Choice, *, quick: bool, write: bool) -> int:
+    """Prints the table; `write` stores it in docs/benchmarks.md. A missed aim is shown, and is no failure.
 
-async def measure(*, quick: bool, write: bool) -> int:
-    """Prints the table; `write` stores it in docs/benchmarks.md. A missed aim is shown, and is no failure."""
+    Raises before anything is measured: `Invalid` for a choice that cannot be, `Unavailable` where no engine answers
+    and one is needed, `SandboxCreationFailed` for an image that cannot be had.
+    """
+    choice.check()
+    if write and choice.only:
+        raise Invalid("the stored table is of a whole run: --write does not go with --only")
+    engine_answers = await _look_at_engine(choice.image)
     sizes = QUICK if quick else FULL
     errors = Console(stderr=True)
     with _place() as directory:
         place = Path(directory)
         under = conditions(datetime.datetime.now(datetime.UTC), settings_in(place / "node").durability, quick=quick)
         with Progress(console=errors, transient=True) as progress:
-            figures = await _figures(place, sizes, progress)
+            figures = await _figures(place, choice, sizes, progress)
     Console().print(for_terminal(figures, under))
+    for line in choice.lacking(engine=engine_answers):
+        errors.print(line, markup=False)
     if write:
         store(PAGE, as_markdown(figures, under))
         errors.print(f"wrote {PAGE}")
     return 0
 
 
+async def _look_at_engine(image: str | None) -> bool:
+    """Whether one answers; an image is pulled now, so that nobody measures that."""
+    async with Engine(find_engine()) as engine:
+        try:
+            await engine.ping()
+        except Unavailable:
+            if image is not None:
+                raise
+            return False
+        if image is not None:
+            await ImageSource(engine).have(image)
+    return True
+
+
 def _place() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(prefix="cloche-bench-", dir=DISK if DISK.is_dir() else None)
 
 
-async def _figures(place: Path, sizes: Sizes, progress: Progress) -> list[Figure]:
+async def _figures(place: Path, choice: Choice, sizes: Sizes, progress: Progress) -> list[Figure]:
+    figures = await _on_a_node(place / "node", choice.local(), sizes, progress)
+    figures += await _on_a_node(place / "docker", choice.docker(), sizes, progress, choice.image)
+    return figures + (await large_log(place, sizes, progress) if choice.wants(LARGE_LOG) else [])
+
+
+async def _on_a_node(
+    data: Path, benchmarks: list[Benchmark], sizes: Sizes, progress: Progress, image: str | None = None
+) -> list[Figure]:
+    if not benchmarks:
+        return []
     figures: list[Figure] = []
-    async with running_node(place / "node", progress) as rig:
-        for benchmark in ON_A_NODE:
+    async with running_node(data, progress, image) as rig:
+        for benchmark in benchmarks:
             figures += await benchmark(rig, sizes)
-    return figures + await large_log(place, sizes, progress)
+    return figures

@@ -1,19 +1,28 @@
 """A node of its own for the measurements, as `cloche up` runs it."""
 
+import asyncio
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import msgspec
 from msgspec import Struct
 from rich.progress import Progress
 
 from contracts.errors import Invalid, Unavailable
+from contracts.spec import Isolation
 from infra.access import open_as
 from infra.bus.connection import Bus
 from infra.client import Cloche
+from infra.docker.engine import Engine
+from infra.docker.finding import find_engine
 from infra.keeper.client import KeeperClient
 from infra.keeper.launcher import end_keeper
+from infra.sandbox.docker.blanks import Blanks
+from infra.sandbox.docker.layout import DataFiles
+from infra.sandbox.docker.making import Maker
+from infra.sandbox.docker.sweeping import Sweeper
 from infra.sandbox.providers import load_providers
 from infra.settings import CONFIG_FILE, Settings, load
 from services.cli import daemon, running
@@ -29,23 +38,31 @@ class Rig(Struct, frozen=True, kw_only=True):
     """The services, executor among them, and the keeper."""
 
 
-def settings_in(data: Path) -> Settings:
-    """What a process with this CLOCHE_DATA will read: local sandboxes, with an engine and without.
+def settings_in(data: Path, image: str | None = None) -> Settings:
+    """What a process with this CLOCHE_DATA will read: containers of an image, else local sandboxes.
 
-    Raises `Invalid` where that would be somebody else's server.
+    Raises `Invalid` where that would be somebody else's server, or the environment says otherwise.
     """
     data.mkdir(mode=0o700, parents=True, exist_ok=True)
-    (data / CONFIG_FILE).write_text('[sandbox]\nisolation = "local"\n')
+    kind = 'isolation = "local"' if image is None else f'isolation = "docker"\ndocker = {{ image = {_quoted(image)} }}'
+    (data / CONFIG_FILE).write_text(f"[sandbox]\n{kind}\n")
     settings = load({**os.environ, "CLOCHE_DATA": str(data)})
     if settings.url is not None or settings.data != data.absolute():
         raise Invalid("benchmarks run on a server of their own: unset CLOCHE_URL and CLOCHE_CONFIG")
+    if settings.sandbox.isolation != (Isolation.LOCAL if image is None else Isolation.DOCKER):
+        raise Invalid("benchmarks choose the isolation themselves: unset CLOCHE_ISOLATION")
     return settings
 
 
+def _quoted(text: str) -> str:
+    """JSON's strings are TOML's too."""
+    return msgspec.json.encode(text).decode()
+
+
 @asynccontextmanager
-async def running_node(data: Path, progress: Progress) -> AsyncIterator[Rig]:
+async def running_node(data: Path, progress: Progress, image: str | None = None) -> AsyncIterator[Rig]:
     """Nothing of it is left afterwards but the directory."""
-    settings = settings_in(data)
+    settings = settings_in(data, image)
     try:
         await daemon.start(settings)
         async with Cloche.connect(settings) as cloche, open_as(settings, "admin") as admin:
@@ -63,7 +80,17 @@ async def end_node(settings: Settings) -> None:
             for sandbox in await provider.sandboxes():
                 await provider.remove(sandbox)
             await provider.discard_blanks()
+    if settings.sandbox.isolation == Isolation.DOCKER:
+        await _sweep_containers(settings.data)
     await end_keeper(settings.data, force=True)
+
+
+async def _sweep_containers(data: Path) -> None:
+    """However young: a node that ends while it makes a blank leaves a container that has no record yet."""
+    files = DataFiles(await asyncio.to_thread(data.resolve))
+    async with Engine(find_engine()) as engine:
+        maker = Maker(engine, files)
+        await Sweeper(engine, maker, files, Blanks(maker, files)).sweep(young_s=0)
 
 
 async def _node_process(settings: Settings) -> int:

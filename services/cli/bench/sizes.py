@@ -14,6 +14,14 @@ class Sizes(Struct, frozen=True, kw_only=True):
     """Whose latency is measured, over all rounds."""
     command_lines: int
     """Runs of each command line."""
+    docker_execs: int
+    """Commands in a container, of each kind."""
+    claims: int
+    """Sandboxes from the pool, and as many without it."""
+    at_once: int
+    """Commands, each round."""
+    compared_bytes: int
+    """Of one command, each round, that is handed over whole."""
     sandboxes: int
     """In the large log: a multiple of 200."""
     events: int
@@ -26,6 +34,10 @@ FULL = Sizes(
     output_bytes=512 * 1024 * 1024,
     lines=240,
     command_lines=7,
+    docker_execs=100,
+    claims=10,
+    at_once=20,
+    compared_bytes=100 * 1024 * 1024,
     sandboxes=1000,
     events=1000,
 )
@@ -35,6 +47,10 @@ QUICK = Sizes(
     output_bytes=16 * 1024 * 1024,
     lines=40,
     command_lines=2,
+    docker_execs=10,
+    claims=3,
+    at_once=20,
+    compared_bytes=8 * 1024 * 1024,
     sandboxes=200,
     events=100,
 )

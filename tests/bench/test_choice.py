@@ -1,0 +1,44 @@
+import pytest
+
+from contracts.errors import Invalid
+from services.cli.bench import measure
+from services.cli.bench.choice import DOCKER, LARGE_LOG, LOCAL, NAMES, SWE_REX, Choice
+
+
+def test_without_a_choice_everything_that_can_be_run_is_run() -> None:
+    nothing, everything = Choice(), Choice(image="an-image", swe_rex="/a/python")
+    assert nothing.local() == list(LOCAL.values())
+    assert nothing.docker() == []
+    assert len(everything.local()) == len(LOCAL) + 1
+    assert everything.docker() == list(DOCKER.values())
+    assert all(everything.wants(name) for name in NAMES)
+
+
+def test_only_what_was_named_is_run() -> None:
+    choice = Choice(only=("round-trip", "docker-claim"), image="an-image", swe_rex="/a/python")
+    choice.check()
+    assert choice.local() == [LOCAL["round-trip"]]
+    assert choice.docker() == [DOCKER["docker-claim"]]
+    assert not choice.wants(LARGE_LOG)
+    assert choice.lacking(engine=True) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "needs"), [("docker-exec", "--docker IMAGE"), (SWE_REX, "--swe-rex PYTHON"), ("speed", "large-log")]
+)
+def test_a_benchmark_that_cannot_be_run_says_what_it_needs(name: str, needs: str) -> None:
+    with pytest.raises(Invalid, match=needs):
+        Choice(only=(name,)).check()
+
+
+def test_figures_that_are_missing_have_a_line_that_says_how_to_get_them() -> None:
+    docker, rex = Choice().lacking(engine=True)
+    assert "cloche bench --docker IMAGE" in docker
+    assert "uv sync --group bench" in rex
+    assert Choice().lacking(engine=False) == [rex]
+    assert Choice(image="an-image", swe_rex="/a/python").lacking(engine=True) == []
+
+
+async def test_a_part_of_the_table_is_never_stored() -> None:
+    with pytest.raises(Invalid, match="--only"):
+        await measure(Choice(only=("claim",)), quick=True, write=True)

@@ -1,0 +1,17 @@
+"""Sizes so small that the figures mean nothing."""
+
+from services.cli.bench.sizes import Sizes
+
+TINY = Sizes(
+    rounds=1,
+    round_trips=3,
+    output_bytes=1024 * 1024 + 7,
+    lines=4,
+    command_lines=1,
+    docker_execs=2,
+    claims=1,
+    at_once=3,
+    compared_bytes=1024 * 1024 + 7,
+    sandboxes=200,
+    events=3,
+)
