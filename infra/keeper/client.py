@@ -103,9 +103,9 @@ class KeeperClient:
         )
         return await self._ask(request, protocol.Started)
 
-    async def prepare(self, target: Target) -> None:
+    async def prepare(self, target: Target, env: Mapping[str, str]) -> None:
         """Makes the next commands of a sandbox start faster, where that is possible. Returns when it is done."""
-        await self._ask(protocol.Prepare(id=self._next(), target=target), protocol.Done)
+        await self._ask(protocol.Prepare(id=self._next(), target=target, env=dict(env)), protocol.Done)
 
     async def write(
         self, exec_id: str, data: bytes, *, offset: int | None = None, write_id: str | None = None, eof: bool = False

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import logging
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -73,10 +74,10 @@ class Keeper:
             self._clearing.add(task)
             task.add_done_callback(self._clearing.discard)
 
-    async def prepare(self, target: Target) -> None:
+    async def prepare(self, target: Target, env: Mapping[str, str]) -> None:
         """Makes the next commands there start faster, where that is possible."""
         if isinstance(target, DockerTarget):
-            await self._ways().prepare(target)
+            await self._ways().prepare(target, env)
 
     async def start(self, request: Start) -> bool:
         """Starts the command. False when the exec was there before: nothing happens then.

@@ -45,9 +45,10 @@ class Start(Request, frozen=True, kw_only=True, tag="start"):
 
 
 class Prepare(Request, frozen=True, kw_only=True, tag="prepare"):
-    """Commands for this target will follow."""
+    """Commands for this target will follow, most of them with this environment."""
 
     target: Target
+    env: dict[str, str] = {}
 
 
 class Write(Request, frozen=True, kw_only=True, tag="write"):

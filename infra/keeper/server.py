@@ -144,7 +144,7 @@ class _Client:
                 execution = keeper.execution(request.exec)
                 return protocol.Signalled(count=await execution.signal(request) if execution else 0)
             case protocol.Prepare():
-                await keeper.prepare(request.target)
+                await keeper.prepare(request.target, request.env)
             case protocol.Resize():
                 await self._resize(request)
             case protocol.List():

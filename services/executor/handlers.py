@@ -80,7 +80,7 @@ class Executor:
         """A sandbox has started: its first command should not have to wait for what can be done now."""
         with suppress(ClocheError, OSError):
             place = await self._place(state)
-            await self._attachments.with_keeper(lambda keeper: keeper.prepare(place.target))
+            await self._attachments.with_keeper(lambda keeper: keeper.prepare(place.target, place.environment))
 
     async def _run(self, sandbox: str, exec_id: str, order: RunCommand) -> None:
         state = await self._state(sandbox)

@@ -17,7 +17,7 @@ from infra.keeper.outcome import Exit
 from tests import images
 from tests.docker.own_engine import OwnEngine
 from tests.keeper.docker_rig import Box, docker_rig
-from tests.keeper.rig import ROOT, gone
+from tests.keeper.rig import ENV, ROOT, gone
 
 SHELLS = [("busybox", "/bin/sh"), ("debian", "/bin/dash"), ("debian", "/bin/bash")]
 TREE = """
@@ -75,7 +75,7 @@ async def test_a_signal_to_the_main_process_leaves_its_children(rows: int | None
 
 async def test_a_fork_bomb_at_its_limit_can_be_killed() -> None:
     async with docker_rig(images.busybox(), PidsLimit=40) as (made, box):
-        await made.client.prepare(made.target)
+        await made.client.prepare(made.target, ENV)
         exec_id = await made.start("sh", "-c", "f() { sleep 1001 & f; }; f; echo full; sleep 1001")
         await made.until(exec_id, lambda result: b"fork" in result.stream(Kind.STDERR))
         await made.client.signal(exec_id, signal.SIGKILL)
@@ -135,7 +135,7 @@ async def test_an_engine_that_dies_and_comes_back_ends_commands_as_lost() -> Non
 async def test_a_paused_container_takes_no_signal_and_goes_on_later() -> None:
     async with docker_rig(images.busybox()) as (made, box):
         exec_id = await made.start("sleep", "1000")
-        await made.client.prepare(made.target)
+        await made.client.prepare(made.target, ENV)
         await box.container.pause()
         with pytest.raises(Conflict):
             await made.client.signal(exec_id, signal.SIGKILL)
@@ -150,7 +150,7 @@ async def test_a_new_keeper_kills_what_the_dead_one_left_and_its_slots_end_by_th
     async with docker_rig(images.busybox()) as (made, box):
         exec_id = await made.start("sh", "-c", "echo hi; (setsid sleep 1001 &); sleep 1002")
         typed = await made.start("sleep", "1003", rows=10)
-        await made.client.prepare(made.target)
+        await made.client.prepare(made.target, ENV)
         await made.until(exec_id, lambda result: result.stdout == b"hi\n")
         assert await runs(box, "cloche_line")
         await made.kill_keeper()
@@ -166,7 +166,7 @@ async def test_a_new_keeper_kills_what_the_dead_one_left_and_its_slots_end_by_th
 async def test_a_forced_shutdown_kills_commands_and_leaves_no_slot() -> None:
     async with docker_rig(images.busybox()) as (made, box):
         exec_id = await made.start("sh", "-c", "(setsid sleep 1001 &); sleep 1002")
-        await made.client.prepare(made.target)
+        await made.client.prepare(made.target, ENV)
         ended = os.pidfd_open((await made.keeper()).pid)
         await made.client.shutdown(force=True)
         await gone(ended)
@@ -205,20 +205,20 @@ async def test_a_backlog_stops_the_command_until_it_is_confirmed() -> None:
 
 async def test_prepared_slots_are_there_used_once_and_harmless_elsewhere() -> None:
     async with docker_rig(images.busybox()) as (made, box):
-        await made.client.prepare(made.target)
+        await made.client.prepare(made.target, ENV)
         assert await box.execs() == 2
-        await made.client.prepare(made.target)
+        await made.client.prepare(made.target, ENV)
         assert await box.execs() == 2
         pids = [(await made.shell("echo $$")).stdout for _ in range(5)]
         assert len(set(pids)) == 5
-        await made.client.prepare(msgspec.structs.replace(made.target, shell=None))
-        await made.client.prepare(msgspec.structs.replace(made.target, engine="tcp://nowhere"))
-        await made.client.prepare(msgspec.structs.replace(made.target, container="0" * 64))
+        await made.client.prepare(msgspec.structs.replace(made.target, shell=None), ENV)
+        await made.client.prepare(msgspec.structs.replace(made.target, engine="tcp://nowhere"), ENV)
+        await made.client.prepare(msgspec.structs.replace(made.target, container="0" * 64), ENV)
 
 
 async def test_a_slot_that_was_killed_is_replaced() -> None:
     async with docker_rig(images.busybox()) as (made, _box):
-        await made.client.prepare(made.target)
+        await made.client.prepare(made.target, ENV)
         parked = "[ $4 = 0 ] && [ $1 != 1 ] && [ $1 != $$ ]"
         murder = f"for d in /proc/[0-9]*; do set -- $(cat $d/stat 2>/dev/null); {parked} && kill -9 $1; done"
         assert (await made.shell(f"{murder}; exit 3")).exit.code == 3

@@ -45,7 +45,7 @@ async def test_what_is_mounted_is_the_images_own_or_memory_or_the_workspace(tmp_
             kind = after.split()[0]
             if kind in ("overlay", "proc", "tmpfs", "devpts", "sysfs", "mqueue", "devtmpfs") or "cgroup" in kind:
                 continue
-            # Of the host's disk: the workspace, programs of ours and the engine's, and what it writes for each container.
+            # Of the host's disk: the workspace, programs of ours and the engine's, and its files for each container.
             assert (
                 where in ("/workspace", "/.cloche-idle")
                 or where.endswith("sbin/docker-init")

@@ -11,6 +11,7 @@ from infra.docker.connecting import connect
 from infra.docker.execs import Execs, ExecState
 from infra.keeper.docker.host import signal_from_host
 from infra.keeper.docker.instance import check_answering
+from infra.keeper.docker.shell import Usual
 from infra.keeper.docker.slot import Slot, SlotBroken
 from infra.keeper.docker.slots import SlotPool
 from infra.keeper.docker.tree import signal_line
@@ -43,8 +44,8 @@ class Engine:
         connection = AsyncExitStack()
         return cls(Execs(address, await connection.enter_async_context(connect(address))), connection)
 
-    async def _open_slot(self, target: DockerTarget) -> Slot:
-        return await Slot.open(self.execs, target)
+    async def _open_slot(self, target: DockerTarget, usual: Usual) -> Slot:
+        return await Slot.park(self.execs, target, usual)
 
     async def slot(self, target: DockerTarget) -> Slot:
         """A prepared one where there is one, else a new one. Raises like `Slot.open`."""

@@ -28,6 +28,7 @@ ENDED_S = 2.0
 STOPPED_S = 0.5
 """How long a container may be told as running though its processes were killed with it."""
 POLL_S = 0.02
+FIRST_PAUSE_S = 0.001
 
 
 class DockerLaunch:
@@ -71,12 +72,14 @@ class DockerLaunch:
         """None where an engine that was started anew knows nothing of it."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + ENDED_S
+        pause = FIRST_PAUSE_S
         try:
             while True:
                 state = await self._engine.state(self._process)
                 if not state.running or loop.time() > deadline:
                     return state
-                await asyncio.sleep(POLL_S)
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, POLL_S)
         except (SandboxNotFound, SandboxInvalidState):
             return None
 

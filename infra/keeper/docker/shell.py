@@ -5,6 +5,10 @@ shell code made here: every value is quoted, and a line break in it is the varia
 through. The shell answers with one word before the command has its stdout.
 """
 
+from collections.abc import Mapping
+
+from msgspec import Struct
+
 from infra.keeper.launch import LaunchFailed
 from infra.keeper.protocol import Start
 
@@ -66,8 +70,47 @@ shift
 the shell are the command's own here, so ours have names that nobody has.
 """
 
-SCRIPT = f"{_WAIT}{_LOOK_UP}{_BECOME}"
-"""For a slot."""
+MOST_USUAL = 64 * 1024
+
+
+class Usual(Struct, frozen=True):
+    """What commands of a sandbox usually start with, given to a slot ahead: a shell takes microseconds for each byte
+    of its line. The values go in as variables of ours, for a command line can be seen by everybody on the machine.
+    """
+
+    env: dict[str, str] = {}
+
+    @property
+    def script(self) -> str:
+        words = b" ".join(quoted(f"{name}=") + b'"$cloche_%d"' % number for number, name in enumerate(self.env))
+        path = f"cloche_path=$cloche_{list(self.env).index('PATH')}" if "PATH" in self.env else ""
+        return f"set -- {words.decode()}\n{path}\n{_WAIT}{_LOOK_UP}{_BECOME}"
+
+    @property
+    def variables(self) -> list[str]:
+        return [*ENV, *(f"cloche_{number}={value}" for number, value in enumerate(self.env.values()))]
+
+
+def usual(env: Mapping[str, str]) -> Usual:
+    """As much as can be given ahead: all or nothing."""
+    given = {name: value for name, value in env.items() if name != MARKER}
+    size = sum(len(name) + len(value) for name, value in given.items())
+    if size > MOST_USUAL or not all(_is_plain(name) and _is_text(value) for name, value in given.items()):
+        return Usual()
+    return Usual(given)
+
+
+def _is_plain(name: str) -> bool:
+    return name.isascii() and name.isprintable() and name != "" and "=" not in name
+
+
+def _is_text(value: str) -> bool:
+    """The engine is told in JSON, which has no place for other bytes."""
+    try:
+        return b"\0" not in value.encode()
+    except UnicodeEncodeError:
+        return False
+
 
 MEANINGS = {
     "NOT_FOUND": "No such file or directory",
@@ -93,17 +136,23 @@ def environment(start: Start) -> list[str]:
     return [f"{MARKER}={start.exec}", *(f"{name}={value}" for name, value in given.items())]
 
 
-def command_line(start: Start) -> bytes:
-    """The line that makes a parked shell become the command.
+def command_line(start: Start, known: Usual) -> bytes:
+    """The line that makes a parked shell become the command; it has been given what is `known`.
 
     Raises `LaunchFailed` for what no process can be given.
     """
     check(start)
-    words = [*environment(start), *start.argv]
+    marker, *given = environment(start)
+    settings = [b"cloche_cwd=" + quoted(_directory(start)), b"cloche_name=" + quoted(start.argv[0])]
+    settings.append(b"cloche_stdin=%d" % start.stdin)
     path = start.env.get("PATH", DEFAULT_PATH)
-    settings = b"cloche_cwd=%b cloche_path=%b cloche_name=%b cloche_stdin=%d"
-    values = (quoted(_directory(start)), quoted(path), quoted(start.argv[0]), start.stdin)
-    return settings % values + b"; set -- " + b" ".join(quoted(word) for word in words) + b"\n"
+    has_usual = known.env.keys() <= start.env.keys()
+    if not has_usual or known.env.get("PATH") != path:
+        settings.append(b"cloche_path=" + quoted(path))
+    if has_usual:
+        given = [word for word in given if known.env.get(word.partition("=")[0]) != word.partition("=")[2]]
+    words = [quoted(marker), b'"$@"' if has_usual else b"", *(quoted(word) for word in (*given, *start.argv))]
+    return b" ".join(settings) + b"; set -- " + b" ".join(words) + b"\n"
 
 
 def terminal_words(start: Start) -> list[str]:

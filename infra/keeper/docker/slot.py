@@ -8,7 +8,7 @@ from infra.docker.execs import Execs
 from infra.keeper.docker.bridge import Early
 from infra.keeper.docker.frames import STDOUT, Demultiplexer
 from infra.keeper.docker.instance import check_instance
-from infra.keeper.docker.shell import ENV, READY, SCRIPT
+from infra.keeper.docker.shell import READY, Usual
 from infra.target import DockerTarget
 
 READY_S = 30.0
@@ -22,55 +22,50 @@ class SlotBroken(Exception):
 class Slot:
     """Used once. A process of the same container can disturb it, as it could disturb the command itself."""
 
-    def __init__(self, sock: socket.socket, early: bytes, exec_id: str, *, tty: bool = False) -> None:
+    def __init__(self, sock: socket.socket, exec_id: str, *, tty: bool = False) -> None:
         self.sock = sock
         self.exec_id = exec_id
         """As the engine counts."""
         self.pid = 0
         self.has_env = False
         """Whether it can become a command: that takes the program `env`."""
+        self.usual = Usual()
+        """What it was given ahead."""
         self.frames = Demultiplexer(framed=not tty)
         self._stdout = bytearray()
         self._other: Early = []
-        self._feed(early)
+
+    @classmethod
+    async def park(cls, execs: Execs, target: DockerTarget, usual: Usual) -> "Slot":
+        """One that waits for any command. Raises like `open`."""
+        slot = await cls.open(execs, target, [usual.script], usual.variables)
+        slot.usual = usual
+        return slot
 
     @classmethod
     async def open(
-        cls,
-        execs: Execs,
-        target: DockerTarget,
-        words: Sequence[str] = (SCRIPT,),
-        env: Sequence[str] = ENV,
-        *,
-        tty: bool = False,
+        cls, execs: Execs, target: DockerTarget, words: Sequence[str], env: Sequence[str], *, tty: bool = False
     ) -> "Slot":
         """Raises `SlotBroken` where there is no such shell, `LaunchFailed` where the container is not the one that is
         meant, and what `Execs` raises.
         """
         assert target.shell is not None
         exec_id = await execs.create(target.container, [target.shell, "-c", *words], user=target.user, env=env, tty=tty)
-        # An exec does not outlive the start of the container that it was made in: so a look after it was made tells
-        # which start that was, or finds another and a shell that is gone.
-        checking = asyncio.create_task(check_instance(execs, target))
+        # In this order: an exec does not outlive the start of the container that it was made in.
+        await check_instance(execs, target)
+        sock, early = await execs.attach(exec_id, tty=tty)
+        slot = cls(sock, exec_id, tty=tty)
         try:
-            slot = cls(*await execs.attach(exec_id, tty=tty), exec_id, tty=tty)
-            try:
-                await slot._wait_for_greeting()
-                await checking
-            except BaseException:
-                slot.close()
-                raise
-        finally:
-            checking.cancel()
-            await asyncio.gather(checking, return_exceptions=True)
-        return slot
-
-    async def _wait_for_greeting(self) -> None:
-        try:
+            slot._feed(early)
             async with asyncio.timeout(READY_S):
-                self._greet(await self.answer())
+                slot._greet(await slot.answer())
         except TimeoutError:
+            slot.close()
             raise SlotBroken("the shell does not answer") from None
+        except BaseException:
+            slot.close()
+            raise
+        return slot
 
     def _greet(self, line: str) -> None:
         match line.split(" "):

@@ -7,7 +7,7 @@ from infra.keeper.docker.bridge import Bridge, inner_pipes
 from infra.keeper.docker.engine import Engine
 from infra.keeper.docker.instance import as_launch_failed
 from infra.keeper.docker.launch import DockerLaunch
-from infra.keeper.docker.shell import MEANINGS, OK, command_line
+from infra.keeper.docker.shell import MEANINGS, OK, Usual, command_line
 from infra.keeper.docker.slot import Slot, SlotBroken
 from infra.keeper.launch import Launched, LaunchFailed, SandboxSilent
 from infra.keeper.protocol import Start
@@ -26,13 +26,13 @@ class SlotWay:
 
     async def launch(self, start: Start, stdio: tuple[int, ...]) -> Launched:
         try:
-            line = command_line(start)
+            line = command_line(start, self._slot.usual)
             inner = inner_pipes(stdio, stdin=start.stdin)
         except LaunchFailed:
             self.close()
             raise
         try:
-            await self._become(line)
+            await self._become(start, line)
         except BaseException as error:
             inner.close()
             self.close()
@@ -48,19 +48,19 @@ class SlotWay:
         self._engine.live.add(start.exec)
         return DockerLaunch(self._engine, self._target, start.exec, slot.exec_id, bridge, pid=slot.pid)
 
-    async def _become(self, line: bytes) -> None:
+    async def _become(self, start: Start, line: bytes) -> None:
         try:
             answer = await self._ask(line)
         except SlotBroken:
             self._slot.close()
-            answer = await self._ask_another(line)
+            answer = await self._ask_another(start)
         if answer != OK:
             raise LaunchFailed(answer if answer in MEANINGS else "FAILED", MEANINGS.get(answer, answer[:200]))
 
-    async def _ask_another(self, line: bytes) -> str:
+    async def _ask_another(self, start: Start) -> str:
         try:
-            self._slot = await Slot.open(self._engine.execs, self._target)
-            return await self._ask(line)
+            self._slot = await Slot.park(self._engine.execs, self._target, Usual())
+            return await self._ask(command_line(start, Usual()))
         except SlotBroken as error:
             raise LaunchFailed("FAILED", str(error)) from error
         except ClocheError as error:

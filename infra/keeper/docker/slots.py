@@ -3,9 +3,10 @@
 import asyncio
 import logging
 from collections import OrderedDict, deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 from contracts.errors import ClocheError
+from infra.keeper.docker.shell import Usual, usual
 from infra.keeper.docker.slot import Slot, SlotBroken
 from infra.keeper.launch import LaunchFailed
 from infra.target import DockerTarget
@@ -30,6 +31,7 @@ class _Shelf:
         self.waiting: deque[asyncio.Future[Slot]] = deque()
         self.opening: set[asyncio.Task[None]] = set()
         self.wanted = FEWEST
+        self.usual = Usual()
         self.expiry: asyncio.TimerHandle | None = None
         self.refilling: asyncio.TimerHandle | None = None
 
@@ -75,7 +77,7 @@ class _Shelf:
 class SlotPool:
     """Each slot is given out once. Containers that were not used for ten minutes have none."""
 
-    def __init__(self, open_slot: Callable[[DockerTarget], Awaitable[Slot]]) -> None:
+    def __init__(self, open_slot: Callable[[DockerTarget, Usual], Awaitable[Slot]]) -> None:
         self._open_slot = open_slot
         self._shelves: OrderedDict[DockerTarget, _Shelf] = OrderedDict()
         self._closed = False
@@ -83,6 +85,12 @@ class SlotPool:
     @property
     def size(self) -> int:
         return sum(len(shelf.slots) for shelf in self._shelves.values())
+
+    def expect(self, target: DockerTarget, env: Mapping[str, str]) -> None:
+        """Slots opened from now on know this environment, where the container's have none yet."""
+        shelf = self._use(target)
+        if not shelf.usual.env:
+            shelf.usual = usual(env)
 
     async def get(self, target: DockerTarget) -> Slot:
         """One from stock, or the next that is opened. Raises like `Slot.open`."""
@@ -142,7 +150,7 @@ class SlotPool:
         task = asyncio.current_task()
         assert task is not None
         try:
-            slot = await self._open_slot(target)
+            slot = await self._open_slot(target, shelf.usual)
         except (ClocheError, LaunchFailed, SlotBroken) as error:
             shelf.opening.discard(task)
             # The stock is not tried again by itself: the next command of this container does that.

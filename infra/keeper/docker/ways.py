@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from collections.abc import Mapping
 
 from contracts.errors import ClocheError, Unavailable
 from infra.keeper.docker.engine import Engine
@@ -31,6 +32,7 @@ class DockerWays:
                 return PlainWay(engine, target)
             if start.pty is not None:
                 return TerminalWay(engine, target)
+            engine.slots.expect(target, start.env)
             slot = await engine.slot(target)
         except SlotBroken:
             return PlainWay(engine, target)
@@ -41,12 +43,13 @@ class DockerWays:
         slot.close()
         return PlainWay(engine, target)
 
-    async def prepare(self, target: DockerTarget) -> None:
+    async def prepare(self, target: DockerTarget, env: Mapping[str, str]) -> None:
         """Until the container has its slots, or it is clear that it gets none: that is no error."""
         if target.shell is None:
             return
         with contextlib.suppress(Unavailable):
             slots = (await self._engine(target.engine)).slots
+            slots.expect(target, env)
             slots.fill(target)
             await slots.filled(target)
 

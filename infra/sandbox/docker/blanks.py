@@ -38,11 +38,12 @@ class Blanks:
             info = await start_container(self._maker.containers, record.container)
             record = msgspec.structs.replace(record, instance=instance_of(info.id, info.state.started_at))
             await asyncio.to_thread(store_record, self._data.blank(record.shape, record.key), record)
-        except (ClocheError, OSError) as error:
-            await self._discard(record.key)
-            if isinstance(error, ClocheError):
-                raise
-            raise SandboxStartFailed(f"cannot prepare a container: {error}") from error
+        except BaseException as error:
+            # Also when cancelled: a node that ends must not leave what nobody knows of.
+            await asyncio.shield(self._discard(record.key))
+            if isinstance(error, OSError):
+                raise SandboxStartFailed(f"cannot prepare a container: {error}") from error
+            raise
         finally:
             self.in_the_making.discard(record.key)
 
