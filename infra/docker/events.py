@@ -1,9 +1,10 @@
 """What the engine tells of containers, as it happens."""
 
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 
+import aiodocker
 import aiohttp
 import msgspec
 from msgspec import Struct, field
@@ -34,18 +35,30 @@ class EngineEvent(Struct, frozen=True, kw_only=True):
         code = self.actor.attributes.get("exitCode", "")
         return int(code) if code.isdigit() else None
 
+    @property
+    def process(self) -> str | None:
+        """Of an `exec_die`: which exec."""
+        return self.actor.attributes.get("execID")
+
+
+def open_events(engine: Engine, label: str, value: str) -> AbstractAsyncContextManager[AsyncIterator[EngineEvent]]:
+    """Events of containers with that label. Like `listen`."""
+    return listen(engine.client, {"event": list(ACTIONS), "label": [f"{label}={value}"]})
+
 
 @asynccontextmanager
-async def open_events(engine: Engine, label: str, value: str) -> AsyncIterator[AsyncIterator[EngineEvent]]:
-    """Events of containers with that label, from before this returns until the engine goes.
+async def listen(
+    client: Callable[[], Awaitable[aiodocker.Docker]], wanted: dict[str, list[str]]
+) -> AsyncIterator[AsyncIterator[EngineEvent]]:
+    """Events of containers, from before this returns until the engine goes.
 
     Raises `Unavailable` when it is gone already; later the events just end.
     """
     # The engine answers before it listens to itself, so it is asked for what happened since just before.
-    wanted = {"type": ["container"], "event": list(ACTIONS), "label": [f"{label}={value}"]}
-    params = {"since": f"{time.time():.9f}", "filters": msgspec.json.encode(wanted).decode()}
+    filters = msgspec.json.encode({"type": ["container"], **wanted}).decode()
+    params = {"since": f"{time.time():.9f}", "filters": filters}
     async with asking("listen to the engine", ASK_S):
-        session = (await engine.client()).session
+        session = (await client()).session
         endless = aiohttp.ClientTimeout(total=None, sock_connect=ASK_S)
         response = await session.get(f"{ANY_HOST}/events", params=params, timeout=endless)
     try:

@@ -6,9 +6,12 @@ import logging
 import signal
 from contextlib import AsyncExitStack
 
+import aiodocker
+
 from contracts.errors import ClocheError, Conflict, SandboxNotFound, Unavailable
 from infra.docker.connecting import connect
 from infra.docker.execs import Execs, ExecState
+from infra.keeper.docker.ends import Ends
 from infra.keeper.docker.host import signal_from_host
 from infra.keeper.docker.instance import check_answering
 from infra.keeper.docker.shell import Usual
@@ -30,8 +33,9 @@ log = logging.getLogger("cloche.keeper")
 
 
 class Engine:
-    def __init__(self, execs: Execs, connection: AsyncExitStack) -> None:
+    def __init__(self, execs: Execs, ends: Ends, connection: AsyncExitStack) -> None:
         self.execs = execs
+        self.ends = ends
         self._connection = connection
         self.slots = SlotPool(self._open_slot)
         self.live: set[str] = set()
@@ -42,7 +46,14 @@ class Engine:
     async def open(cls, address: str) -> "Engine":
         """Raises `Unavailable` for an address that cannot be used; nothing is asked of the engine yet."""
         connection = AsyncExitStack()
-        return cls(Execs(address, await connection.enter_async_context(connect(address))), connection)
+        docker = await connection.enter_async_context(connect(address))
+
+        async def client() -> aiodocker.Docker:
+            return docker
+
+        ends = Ends(client)
+        connection.push_async_callback(ends.aclose)
+        return cls(Execs(address, docker), ends, connection)
 
     async def _open_slot(self, target: DockerTarget, usual: Usual) -> Slot:
         return await Slot.park(self.execs, target, usual)

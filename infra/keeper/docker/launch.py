@@ -27,6 +27,8 @@ ENDED_S = 2.0
 """How long an exec may be told as running though its stream has ended."""
 STOPPED_S = 0.5
 """How long a container may be told as running though its processes were killed with it."""
+TOLD_S = 0.02
+"""The engine tells the end of a command with the end of its stream. After that, it is asked."""
 POLL_S = 0.02
 FIRST_PAUSE_S = 0.001
 
@@ -70,6 +72,9 @@ class DockerLaunch:
 
     async def _final_state(self) -> ExecState | None:
         """None where an engine that was started anew knows nothing of it."""
+        code = await self._engine.ends.code(self._process, TOLD_S)
+        if code is not None:
+            return ExecState(running=False, code=code, pid=0)
         loop = asyncio.get_running_loop()
         deadline = loop.time() + ENDED_S
         pause = FIRST_PAUSE_S
