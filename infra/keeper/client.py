@@ -155,7 +155,8 @@ class KeeperClient:
         return next(self._ids)
 
     async def _ask(self, request: protocol.Request, result: type[T]) -> T:
-        if self._gone:
+        # uvloop raises RuntimeError for a write to what is closing.
+        if self._gone or self._writer.is_closing():
             raise Unavailable("the keeper is gone")
         answer: asyncio.Future[protocol.Reply] = asyncio.get_running_loop().create_future()
         self._pending[request.id] = answer

@@ -73,10 +73,13 @@ async def _gone(sandbox: Sandbox, words: bytes) -> bool:
 async def test_a_keeper_killed_again_and_again_leaves_every_command_with_one_end(tmp_path: Path) -> None:
     async with docker_node(tmp_path) as (node, cloche):
         sandbox = await cloche.create(spec(), id="sb")
+        strikes = iter(range(8))
 
         async def strike() -> None:
-            with contextlib.suppress(ClocheError):
-                await node.kill_keeper()
+            """A keeper that never lives for long enough to open a way into a container would get nothing done."""
+            if next(strikes, None) is not None:
+                with contextlib.suppress(ClocheError):
+                    await node.kill_keeper()
 
         assert await under_fire(run_all(sandbox, range(20)), strike, seed=6) > 0
         told = await stories(cloche, "sb")
