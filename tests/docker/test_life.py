@@ -16,7 +16,18 @@ from contracts.errors import (
     SandboxStartFailed,
     Unavailable,
 )
-from contracts.spec import CopyDirectory, Environment, ForkOf, GitWorktree, Network, NetworkMode, Resources, Workspace
+from contracts.spec import (
+    CopyDirectory,
+    Environment,
+    ForkOf,
+    GitWorktree,
+    Isolation,
+    Network,
+    NetworkMode,
+    Resources,
+    Workspace,
+)
+from infra.docker import finding
 from infra.sandbox.base import SandboxState
 from infra.sandbox.docker.provider import DockerProvider
 from infra.sandbox.providers import load_providers, why_not_offered
@@ -306,3 +317,17 @@ async def test_an_engine_that_nobody_answers_for_is_unavailable_at_once(
         async with load_providers(tmp_path) as providers:
             assert set(providers) == {"local"}
         assert await why_not_offered("docker", tmp_path) is not None
+
+
+async def test_sandboxes_of_an_engine_that_is_gone_are_still_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its socket went with it: somebody must be there all the same to tell what became of them."""
+    async with a_provider(tmp_path) as provider:
+        await provider.create(request())
+        monkeypatch.delenv("DOCKER_HOST", raising=False)
+        monkeypatch.setattr(finding, "SOCKETS", ("/nobody/listens.sock",))
+        async with load_providers(tmp_path) as offered:
+            assert Isolation.DOCKER in offered
+        async with load_providers(tmp_path / "new") as offered:
+            assert Isolation.DOCKER not in offered

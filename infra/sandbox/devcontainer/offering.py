@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from contracts.spec import Isolation
-from infra.docker.finding import require_engine
+from infra.docker.finding import find_engine
 from infra.sandbox.providers import load_provider
 
 if TYPE_CHECKING:
@@ -12,11 +12,10 @@ if TYPE_CHECKING:
 
 
 def make_provider(data_dir: Path) -> "DevcontainerProvider":
-    """Raises `Unavailable` where there is no engine to be found."""
-    address = require_engine()
+    """Raises `Unavailable` where the Docker tier does."""
+    docker = load_provider(Isolation.DOCKER, data_dir.resolve() / "devcontainers")
     from infra.docker.engine import Engine
     from infra.sandbox.devcontainer.provider import DevcontainerProvider
     from infra.sandbox.devcontainer.record import DataFiles
 
-    data = DataFiles(data_dir.resolve())
-    return DevcontainerProvider(data, load_provider(Isolation.DOCKER, data.root), Engine(address))
+    return DevcontainerProvider(DataFiles(data_dir.resolve()), docker, Engine(find_engine()))
