@@ -22,7 +22,7 @@ class Said(NamedTuple):
 
 
 class Shell:
-    def __init__(self, data: Path) -> None:
+    def __init__(self, data: Path, **env: str) -> None:
         self.data = data
         self.env = {
             **os.environ,
@@ -32,6 +32,7 @@ class Shell:
             "CLOCHE_POOL": "0",
             "PYTHONPATH": str(ROOT),
             "COLUMNS": "80",
+            **env,
         }
 
     def argv(self, *arguments: str) -> list[str]:
@@ -72,9 +73,9 @@ class Shell:
 
 
 @contextmanager
-def cleaned(data: Path) -> Iterator[Shell]:
+def cleaned(data: Path, **env: str) -> Iterator[Shell]:
     """Ends whatever a test leaves behind."""
-    shell = Shell(data)
+    shell = Shell(data, **env)
     try:
         yield shell
     finally:
@@ -88,8 +89,8 @@ async def _end(data: Path) -> None:
 
 
 @contextmanager
-def up_in(data: Path) -> Iterator[Shell]:
-    with cleaned(data) as shell:
+def up_in(data: Path, **env: str) -> Iterator[Shell]:
+    with cleaned(data, **env) as shell:
         said = shell("up", "--detach")
         assert said.code == 0, said.err
         yield shell

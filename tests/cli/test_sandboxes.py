@@ -13,7 +13,7 @@ from tests.services.node import ROOT
 
 @pytest.fixture(scope="module")
 def cloche(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
-    with up_in(tmp_path_factory.mktemp("node")) as shell:
+    with up_in(tmp_path_factory.mktemp("node"), DOCKER_HOST="unix:///nobody/listens.sock") as shell:
         assert shell("create", "--id", "box").code == 0
         yield shell
 

@@ -17,6 +17,7 @@ from tests.services.node import Node
 
 pytestmark = [pytest.mark.timeout(300)]
 
+ROUND, ENOUGH = 30, 60
 EVERYTHING = ("executor", "executor", "spawner", "replay", "nats")
 
 
@@ -31,13 +32,17 @@ async def test_services_killed_at_random_lose_nothing_and_repeat_nothing(tmp_pat
     async with docker_node(tmp_path) as (node, cloche):
         sandbox = await cloche.create(spec(), id="sb")
         choice = random.Random(7)
-        numbers = range(60)
+        commands = strikes = 0
 
         async def strike() -> None:
             await strike_at(node, choice.choice(EVERYTHING))
 
-        assert await under_fire(run_all(sandbox, numbers), strike, seed=8) >= 3
-        await check(cloche, sandbox, numbers)
+        while commands < ENOUGH or strikes < 3:
+            numbers = range(commands, commands + ROUND)
+            strikes += await under_fire(run_all(sandbox, numbers), strike, seed=8 + commands)
+            commands += ROUND
+            assert commands < 20 * ROUND, "the commands are over before anything can be killed"
+        await check(cloche, sandbox, range(commands))
 
 
 async def runs_there(sandbox: Sandbox, words: bytes) -> bool:
