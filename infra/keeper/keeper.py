@@ -50,7 +50,7 @@ class Keeper:
 
     def recover(self) -> None:
         """Closes what an earlier keeper left open. Its commands were killed when it died; those in containers are
-        killed now, in the background.
+        killed now, in the background, and closed after that.
         """
         for directory in sorted(self._layout.execs.iterdir()):
             try:
@@ -61,7 +61,6 @@ class Keeper:
                 record = Record(directory, meta)
                 if not record.final:
                     self._clear(record)
-                    record.close_lost("keeper_died")
             except (OSError, ValueError) as error:
                 log.warning("the record of %s cannot be read: %s", directory.name, error)
                 continue
@@ -70,9 +69,19 @@ class Keeper:
     def _clear(self, record: Record) -> None:
         target = read_target(record.directory)
         if isinstance(target, DockerTarget):
-            task = asyncio.create_task(self._ways().kill_later(target, record.exec_id))
+            task = asyncio.create_task(self._kill_left(record, target))
             self._clearing.add(task)
             task.add_done_callback(self._clearing.discard)
+        else:
+            record.close_lost("keeper_died")
+
+    async def _kill_left(self, record: Record, target: DockerTarget) -> None:
+        """Its record is open until then: a keeper that dies meanwhile leaves it to the next one."""
+        await self._ways().kill_left(target, record.exec_id)
+        try:
+            record.close_lost("keeper_died")
+        except OSError as error:
+            log.warning("the record of %s cannot be closed: %s", record.exec_id, error)
 
     async def prepare(self, target: Target, env: Mapping[str, str]) -> None:
         """Makes the next commands there start faster, where that is possible."""
@@ -187,6 +196,8 @@ class Keeper:
         await asyncio.gather(*running.values(), return_exceptions=True)
         for exec_id in running:
             self._records[exec_id].close_lost("keeper_stopped")
+        for task in self._clearing:
+            task.cancel()
         await asyncio.gather(*self._clearing, return_exceptions=True)
         if self._containers is not None:
             await self._containers.aclose()

@@ -120,8 +120,8 @@ class Attachments:
         """Starts to end a command; its record tells when it has."""
 
         async def begin(client: KeeperClient) -> None:
-            await client.signal(key, first, note=reason)
-            if first != signal.SIGKILL:
+            heard = await ending.ask_to_end(client, key, first, reason)
+            if not heard or first != signal.SIGKILL:
                 self._spawn(key, ending.kill(client, key, after_s=grace_s))
 
         await self.with_keeper(begin)

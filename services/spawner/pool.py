@@ -14,7 +14,8 @@ from infra.sandbox.shape import shape_of
 logger = logging.getLogger(__name__)
 
 RETRY_S = 60.0
-"""After a blank could not be made: an image that is missing does not come by asking."""
+"""After a blank could not be made: an image that is missing does not come by asking. Also how often is looked whether
+the others still live."""
 DRAIN_S = 20.0
 AFTER_START_S = 1.0
 """A node that was started for one command is gone by then, and needs no blank."""
@@ -25,12 +26,19 @@ class Pool:
     """Blanks live with their provider, so a pool that dies forgets nothing: the next one counts what is there."""
 
     def __init__(
-        self, *, providers: Mapping[Isolation, Provider], specs: Sequence[SandboxSpec], size: int, after_s: float
+        self,
+        *,
+        providers: Mapping[Isolation, Provider],
+        specs: Sequence[SandboxSpec],
+        size: int,
+        after_s: float,
+        look_s: float = RETRY_S,
     ) -> None:
         self._providers = providers
         self._specs = [spec for spec in specs if size > 0 and spec.isolation in providers]
         self._size = size
         self._after_s = after_s
+        self._look_s = look_s
         self._busy = 0
         self._touched = 0.0
         self._taken = asyncio.Event()
@@ -52,15 +60,14 @@ class Pool:
             self._touched = asyncio.get_running_loop().time() + AFTER_START_S
             while self._specs:
                 self._taken.clear()
-                pause = await self._fill()
+                await self._fill()
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(pause):
+                    async with asyncio.timeout(self._look_s):
                         await self._taken.wait()
         finally:
             await asyncio.shield(self._drain())
 
-    async def _fill(self) -> float | None:
-        """How long to wait before looking again; None = until something is taken."""
+    async def _fill(self) -> None:
         for spec in self._specs:
             assert spec.isolation is not None
             provider = self._providers[spec.isolation]
@@ -70,8 +77,6 @@ class Pool:
                     await provider.prepare(spec)
             except (ClocheError, OSError) as error:
                 logger.info("no blank %s sandbox: %s", spec.isolation, error)
-                return RETRY_S
-        return None
 
     async def _until_quiet(self) -> None:
         loop = asyncio.get_running_loop()

@@ -34,7 +34,7 @@ class Watch:
         self._lifecycles = lifecycles
         self._providers = providers
         self._unseen: set[str | None] = set()
-        """Instances that the log has alive and that could not be looked at since this service started."""
+        """Instances that are to be looked at once the log has them alive: they could not be, or died before it had."""
 
     async def deaths(self, provider: Provider) -> None:
         """For ever: a sandbox that died without being told to is stopped, with the cause."""
@@ -101,7 +101,8 @@ class Watch:
             message=f"the sandbox died: {event.detail or event.cause}",
             details={"cause": event.cause},
         )
-        await self._stopped(event.sandbox, event.instance, failure)
+        if not await self._stopped(event.sandbox, event.instance, failure):
+            self._unseen.add(event.instance)
 
     async def _check(self, state: SandboxState) -> None:
         resources = state.spec.resources
@@ -119,13 +120,14 @@ class Watch:
         await provider.stop(state.sandbox, 0)
         await self._stopped(state.sandbox, state.instance, reason.failure())
 
-    async def _stopped(self, sandbox: str, instance: str | None, failure: Failure) -> None:
-        """Unless somebody else has said so, or it is another life of the sandbox by now."""
+    async def _stopped(self, sandbox: str, instance: str | None, failure: Failure) -> bool:
+        """Unless somebody else has said so, or it is another life of the sandbox; False where the log has not this."""
         state = await self._journal.lifecycle(sandbox)
         if state is None or state.status not in ALIVE or state.instance != instance:
-            return
+            return False
         stopped = SandboxStopped(reason=failure.message, failure=failure)
         try:
             await self._journal.move(sandbox, stopped, expected=state.lifecycle_sequence)
         except Conflict:
             logger.info("%s was moved by somebody else", sandbox)
+        return True

@@ -241,3 +241,13 @@ async def test_many_starts_and_stops_leave_nothing_behind(tmp_path: Path) -> Non
             assert identify(started.pid) is None
             assert not any(Path(path).exists() for path in (place.paths.values() if place else ()))
         assert len(os.listdir("/proc/self/fd")) == before
+
+
+async def test_a_sandbox_may_be_called_blank_and_its_death_is_told(tmp_path: Path) -> None:
+    async with a_provider(tmp_path) as provider:
+        await provider.create(request("blank"))
+        started = await provider.start("blank")
+        told = await watching(provider)
+        os.kill(started.pid, signal.SIGKILL)
+        event = await told
+        assert (event.sandbox, event.instance, event.kind) == ("blank", started.instance, "died")

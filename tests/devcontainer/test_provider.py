@@ -1,5 +1,6 @@
 """Devcontainer sandboxes on a real engine, made with the real CLI."""
 
+import asyncio
 import os
 import subprocess
 from collections.abc import AsyncIterator
@@ -9,7 +10,7 @@ import msgspec
 import pytest
 
 from contracts.errors import Invalid, SandboxCreationFailed, SandboxStartFailed
-from contracts.spec import GitWorktree, Workspace
+from contracts.spec import Environment, GitWorktree, Workspace
 from infra.sandbox.base import SandboxState
 from infra.sandbox.devcontainer.cli import SETTING
 from infra.sandbox.devcontainer.provider import DevcontainerProvider
@@ -26,6 +27,7 @@ from tests.devcontainer.rig import (
     write_project,
 )
 from tests.images import busybox, shell_less
+from tests.services.node import eventually
 
 FEATURE = {
     ".devcontainer/feature/devcontainer-feature.json": """{
@@ -92,6 +94,44 @@ async def test_commands_of_the_project_run_once_and_at_each_start(
     await provider.start("cycle")
     assert (workspace / "starts").read_text() == "start\nstart\n"
     assert (workspace / "once").read_text() == "1000\ntrue\n"
+
+
+async def test_commands_have_the_variables_and_nobody_on_the_host_reads_them(
+    provider: DevcontainerProvider, tmp_path: Path
+) -> None:
+    secret = f"s3cret-{tmp_path.name}\n'two' $lines"
+    wait = 'printf %s "$TOKEN" > told; until [ -e go ]; do sleep 0.05; done'
+    config = {"image": busybox(), "onCreateCommand": {"one": wait, "two": ["sh", "-c", 'printf %s "$TOKEN" > too']}}
+    wanted = request("hidden", write_project(tmp_path / "project", config))
+    spec = msgspec.structs.replace(wanted.spec, environment=Environment(set={"TOKEN": secret}))
+    created = await provider.create(msgspec.structs.replace(wanted, spec=spec))
+    workspace = Path(created.host_workspace)
+    starting = asyncio.create_task(provider.start("hidden"))
+    await eventually(lambda: all((workspace / name).exists() for name in ("told", "too")))
+    shown = [path for path in Path("/proc").glob("[0-9]*/cmdline") if secret.encode() in read_if_there(path)]
+    (workspace / "go").touch()
+    await starting
+    assert [(workspace / name).read_text() for name in ("told", "too")] == [secret, secret]
+    assert shown == []
+
+
+def read_if_there(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
+
+
+async def test_what_a_failing_command_printed_is_told_without_the_values_of_variables(
+    provider: DevcontainerProvider, tmp_path: Path
+) -> None:
+    config = {"image": busybox(), "postCreateCommand": "echo the token is $TOKEN; exit 7"}
+    wanted = request("loud", write_project(tmp_path / "project", config))
+    spec = msgspec.structs.replace(wanted.spec, environment=Environment(set={"TOKEN": "s3cret-value"}))
+    await provider.create(msgspec.structs.replace(wanted, spec=spec))
+    with pytest.raises(SandboxStartFailed, match="the token is") as told:
+        await provider.start("loud")
+    assert "s3cret-value" not in str(told.value)
 
 
 async def test_a_failing_command_fails_the_start_with_what_it_printed(

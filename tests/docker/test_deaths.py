@@ -9,7 +9,7 @@ import pytest
 
 from contracts.errors import Unavailable
 from contracts.spec import Docker
-from infra.sandbox.base import SandboxState
+from infra.sandbox.base import Created, SandboxState
 from infra.sandbox.docker.provider import DockerProvider
 from tests.docker.containers import Deaths, a_provider, a_sandbox, engine, engine_client, request, sh, spec, until
 from tests.docker.own_engine import OwnEngine
@@ -118,3 +118,27 @@ async def test_a_killed_engine_is_unavailable_and_its_dead_are_told_when_it_is_b
             assert (await sh(provider, "echo back")).out == "back\n"
             await provider.stop("sb-1")
             assert (await deaths.next()).kind == "stopped"
+
+
+async def test_what_a_stop_could_not_end_is_told_as_a_death(tmp_path: Path) -> None:
+    async with OwnEngine() as own:
+        wanted = spec(docker=Docker(image=await asyncio.to_thread(busybox, own.address)))
+        async with a_provider(tmp_path, own.address) as provider, Deaths(provider) as deaths:
+            created = await provider.create(request(wanted=wanted))
+            started = await provider.start("sb-1")
+            stubborn = asyncio.create_task(sh(provider, "trap '> asked' TERM; > up; while :; do sleep 0.1; done"))
+            await until(lambda: there(created, "up"), "something runs that will not end")
+            stopping = asyncio.create_task(provider.stop("sb-1", 60))
+            await until(lambda: there(created, "asked"), "it was asked to end")
+            await own.kill()
+            with pytest.raises(Unavailable):
+                await stopping
+            stubborn.cancel()
+            await asyncio.gather(stubborn, return_exceptions=True)
+            await own.start()
+            told = await deaths.next()
+            assert (told.instance, told.kind) == (started.instance, "died")
+
+
+async def there(created: Created, name: str) -> bool:
+    return await asyncio.to_thread(Path(created.host_workspace, name).exists)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from contracts.errors import Invalid
+from contracts.errors import Invalid, SandboxStartFailed
 from contracts.spec import Docker, Mount, Network, NetworkMode, Resources
 from tests.docker.containers import a_provider, a_sandbox, engine, engine_client, request, run, sh, spec, with_docker
 from tests.images import busybox, debian
@@ -119,17 +119,48 @@ async def test_mounts_of_what_is_kept_are_refused(tmp_path: Path) -> None:
     kept = ("/", "/proc", "/proc/1", "/sys", "/dev", "/dev/shm", "/etc", "/etc/passwd", "/root", "/var/run", "/run")
     ours = (socket, str(Path(socket).parent), str(data), str(tmp_path), str(data / "containers"), str(link), "/none")
     async with a_provider(data) as provider:
-        for source in (*kept, *ours, "/tmp/../etc", "/var", "/var/lib/docker"):
+        async with engine_client() as docker:
+            root = (await docker.system.info())["DockerRootDir"]
+        for source in (*kept, *ours, "/tmp/../etc", "/var", "/var/lib/docker", root, f"{root}/volumes", "//etc"):
             for read_only in (True, False):
                 mount = Mount(source=source, target="/mnt/x", read_only=read_only)
                 with pytest.raises(Invalid, match=r"docker\.mounts"):
                     await provider.create(request(wanted=with_docker(mounts=(mount,))))
-        for target in ("/workspace", "/workspace/x", "/", "/proc/x", "/sbin", "/.cloche-idle", "/a/../b", "/a:b"):
+        for target in (
+            "/workspace",
+            "/workspace/x",
+            "/",
+            "/proc/x",
+            "/sbin",
+            "/.cloche-idle",
+            "/a/../b",
+            "/a:b",
+            "//proc/x",
+        ):
             (tmp_path / "fine").mkdir(exist_ok=True)
             mount = Mount(source=str(tmp_path / "fine"), target=target)
             with pytest.raises(Invalid, match=r"docker\.mounts"):
                 await provider.create(request(wanted=with_docker(mounts=(mount,))))
         assert await provider.sandboxes() == ()
+
+
+async def test_a_link_that_took_the_place_of_a_mount_is_not_followed_at_the_next_start(tmp_path: Path) -> None:
+    shared = tmp_path / "shared"
+    inner = shared / "inner"
+    inner.mkdir(parents=True)
+    mounts = (
+        Mount(source=str(shared), target="/mnt/shared", read_only=False),
+        Mount(source=str(inner), target="/mnt/inner"),
+    )
+    async with a_sandbox(tmp_path / "data", with_docker(mounts=mounts)) as provider:
+        await provider.stop("sb-1", 0)
+        inner.rmdir()
+        inner.symlink_to("/etc")
+        with pytest.raises(SandboxStartFailed, match=r"docker\.mounts"):
+            await provider.start("sb-1")
+        inner.unlink()
+        inner.mkdir()
+        await provider.start("sb-1")
 
 
 async def test_a_volume_that_the_image_wants_is_memory_and_no_disk_of_the_host(tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ from contracts.spec import (
 )
 from infra.docker import finding
 from infra.sandbox.base import SandboxState
+from infra.sandbox.docker.checking import check_source
 from infra.sandbox.docker.provider import DockerProvider
 from infra.sandbox.providers import load_providers, why_not_offered
 from tests.docker.containers import (
@@ -331,3 +332,9 @@ async def test_sandboxes_of_an_engine_that_is_gone_are_still_known(
             assert Isolation.DOCKER in offered
         async with load_providers(tmp_path / "new") as offered:
             assert Isolation.DOCKER not in offered
+
+
+def test_the_nodes_own_data_is_no_repository_to_begin_from(tmp_path: Path) -> None:
+    source = GitWorktree(repository=str(tmp_path / "containers" / "000000000000" / "workspace"))
+    with pytest.raises(Invalid, match="own data directory"):
+        check_source(spec(workspace=Workspace(source=source)), "sb-1", tmp_path)

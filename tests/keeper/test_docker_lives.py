@@ -91,8 +91,15 @@ async def test_the_end_of_the_process_ends_the_command_though_a_child_holds_its_
     async with docker_rig(images.busybox()) as (made, _):
         result = await made.shell("sleep 1000 & echo early; exit 6")
         assert (result.stdout, result.exit.code) == (b"early\n", 6)
-        result = await made.shell("exec >&- 2>&-; sleep 0.3; exit 7")
-        assert result.exit.code == 7
+
+
+async def test_a_command_may_close_its_streams_and_go_on() -> None:
+    async with docker_rig(images.busybox()) as (made, _):
+        piped = await made.start("sh", "-c", "echo hi; exec >&- 2>&-; sleep 3; exit 7")
+        typed = await made.start("sh", "-c", "exec </dev/null >/dev/null 2>&1; sleep 3; exit 8", rows=10)
+        result = await made.final(piped)
+        assert (result.stdout, result.exit.code) == (b"hi\n", 7)
+        assert (await made.final(typed)).exit.code == 8
 
 
 async def test_a_container_that_stops_loses_its_commands_and_slots() -> None:
@@ -123,6 +130,8 @@ async def test_an_engine_that_dies_and_comes_back_ends_commands_as_lost() -> Non
         exec_id = await made.start("sh", "-c", "echo hi; sleep 1001")
         await made.until(exec_id, lambda result: result.stdout == b"hi\n")
         await engine.kill()
+        with pytest.raises(Conflict):
+            await made.client.signal(exec_id, signal.SIGKILL)
         await engine.start()
         result = await made.final(exec_id)
         assert result.kinds == [Kind.STDOUT, Kind.LOST, Kind.CLOSED]
@@ -163,9 +172,25 @@ async def test_a_new_keeper_kills_what_the_dead_one_left_and_its_slots_end_by_th
         assert (await made.shell("exit 4")).exit.code == 4
 
 
+async def test_what_one_keeper_could_not_kill_before_it_died_the_next_one_kills() -> None:
+    async with docker_rig(images.busybox(), None) as (made, box):
+        exec_id = await made.start("sleep", "1001")
+        await made.kill_keeper()
+        await box.container.pause()
+        await made.new_keeper()
+        await made.kill_keeper()
+        await box.container.unpause()
+        await made.new_keeper()
+        await becomes(lambda: _not(runs(box, "sleep 1001")))
+        assert (await made.final(exec_id)).lost.cause == "keeper_died"
+
+
 async def test_a_forced_shutdown_kills_commands_and_leaves_no_slot() -> None:
     async with docker_rig(images.busybox()) as (made, box):
         exec_id = await made.start("sh", "-c", "(setsid sleep 1001 &); sleep 1002")
+        bare = await made.start("sh", "-c", "echo hi; exec env -i sleep 1003")
+        await made.until(bare, lambda result: result.stdout == b"hi\n")
+        await becomes(lambda: runs(box, "sleep 1003"))
         await made.client.prepare(made.target, ENV)
         ended = os.pidfd_open((await made.keeper()).pid)
         await made.client.shutdown(force=True)

@@ -1,12 +1,23 @@
 """Blank sandboxes are kept ready by the spawner, and nothing is ever left behind."""
 
 import asyncio
+import os
+import signal
 from pathlib import Path
 
+import pytest
+
+from contracts.errors import Invalid
+from contracts.spec import Isolation, Network, NetworkMode, SandboxSpec
 from infra.client import Cloche
+from infra.sandbox.local.blanks import is_ready
+from infra.sandbox.local.layout import SandboxFiles
+from infra.sandbox.local.liveness import hold_life_lock
+from infra.sandbox.local.record import load_record
 from infra.sandbox.providers import load_provider
+from services.spawner.pool import Pool
 from tests.conformance.inside import request
-from tests.services.node import Node, node_in
+from tests.services.node import Node, eventually, node_in
 
 POOLED = {"CLOCHE_POOL": "2"}
 
@@ -64,6 +75,50 @@ async def test_creates_at_once_beyond_the_pool_all_succeed(tmp_path: Path) -> No
 async def _tell(cloche: Cloche, sandbox: str) -> bytes:
     found = await cloche.sandbox(sandbox)
     return (await found.run(f"printf {sandbox} > me; cat me")).stdout
+
+
+async def test_one_that_cannot_be_made_keeps_no_other_and_one_that_dies_is_replaced(tmp_path: Path) -> None:
+    never = SandboxSpec(isolation=Isolation.LOCAL, network=Network(mode=NetworkMode.FULL))
+    spec = SandboxSpec(isolation=Isolation.LOCAL)
+    async with load_provider("local", tmp_path) as provider:
+        pool = Pool(providers={Isolation.LOCAL: provider}, specs=[never, spec], size=1, after_s=0, look_s=0.05)
+        filling = asyncio.create_task(pool.keep_filled())
+        try:
+            await blanks_become(tmp_path, 1)
+            (first,) = (tmp_path / "sandboxes" / ".blanks").iterdir()
+            record = load_record(first / "runtime.json")
+            assert record is not None
+            assert record.identity is not None
+            os.kill(record.identity.pid, signal.SIGKILL)
+            await eventually(lambda: not is_ready(SandboxFiles(first)))
+            await blanks_become(tmp_path, 1)
+        finally:
+            filling.cancel()
+            await asyncio.gather(filling, return_exceptions=True)
+        assert await provider.blanks() == {}
+
+
+async def test_what_failed_is_removed_and_what_cannot_be_removed_keeps_no_other(tmp_path: Path) -> None:
+    (tmp_path / "cloche.toml").write_text("[intervals]\nleftovers_s = 0.1\n")
+    doomed = ("a-stuck", "b-failed")
+    async with node_in(tmp_path) as (node, cloche), load_provider("local", tmp_path) as provider:
+        for each in doomed:
+            with pytest.raises(Invalid):
+                await cloche.create({"network": {"mode": "full"}}, id=each)
+        await node.services["spawner"].kill()
+        for each in doomed:
+            await provider.create(request(each))
+        files = SandboxFiles(tmp_path / "sandboxes" / "a-stuck")
+        files.record.write_text("damaged")
+        held = hold_life_lock(files.log)
+        assert held is not None
+        try:
+            await node.services["spawner"].start()
+            async with asyncio.timeout(30):
+                while "b-failed" in await provider.sandboxes():
+                    await asyncio.sleep(0.02)
+        finally:
+            os.close(held)
 
 
 async def test_what_the_log_says_was_removed_is_removed_and_a_stranger_is_left_alone(tmp_path: Path) -> None:

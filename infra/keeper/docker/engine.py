@@ -107,7 +107,7 @@ class Engine:
     async def _signal_from_host(
         self, target: DockerTarget, exec_id: str, signum: int, scope: Scope, process: str
     ) -> int:
-        main = (await self.execs.inspect(process)).pid if process else 0
+        main = await self._host_pid(process) if process else 0
         count = 0
         for _ in range(HOST_ROUNDS if signum == signal.SIGKILL else 1):
             pids = await self.execs.host_pids(target.container)
@@ -119,16 +119,29 @@ class Engine:
                 break
         return count
 
-    def kill_later(self, target: DockerTarget, exec_id: str) -> None:
-        """In the background: what is left of a command that nobody holds any more."""
-        task = asyncio.create_task(self._kill(target, exec_id))
+    async def _host_pid(self, process: str) -> int:
+        """0 where an engine that was started since knows nothing of it."""
+        try:
+            return (await self.execs.inspect(process)).pid
+        except SandboxNotFound:
+            return 0
+
+    def kill_later(
+        self, target: DockerTarget, exec_id: str, pid: int | None = None, process: str = ""
+    ) -> asyncio.Task[None]:
+        """In the background: what is left of a command that nobody holds any more.
+
+        `pid` and `process` as for `signal`.
+        """
+        task = asyncio.create_task(self._kill(target, exec_id, pid, process))
         self._kills.add(task)
         task.add_done_callback(self._kills.discard)
+        return task
 
-    async def _kill(self, target: DockerTarget, exec_id: str) -> None:
+    async def _kill(self, target: DockerTarget, exec_id: str, pid: int | None, process: str) -> None:
         for _ in range(KILL_ATTEMPTS):
             try:
-                await self.signal(target, exec_id, signal.SIGKILL, "tree")
+                await self.signal(target, exec_id, signal.SIGKILL, "tree", pid, process)
             except SandboxGone:
                 return
             except ClocheError as error:

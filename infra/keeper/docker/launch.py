@@ -13,7 +13,7 @@ What differs from a local sandbox, because the engine stands between:
 import asyncio
 import signal
 
-from contracts.errors import Invalid, SandboxError, SandboxInvalidState, SandboxNotFound, Unavailable
+from contracts.errors import Conflict, Invalid, SandboxError, SandboxInvalidState, SandboxNotFound, Unavailable
 from infra.docker.execs import ExecState
 from infra.keeper.docker.bridge import Bridge
 from infra.keeper.docker.engine import Engine
@@ -24,13 +24,13 @@ from infra.target import DockerTarget
 
 KILLED = 128 + signal.SIGKILL
 ENDED_S = 2.0
-"""How long an exec may be told as running though its stream has ended."""
+"""How long an exec may be told as running though its connection broke."""
 STOPPED_S = 0.5
 """How long a container may be told as running though its processes were killed with it."""
 TOLD_S = 0.02
 """The engine tells the end of a command with the end of its stream. After that, it is asked."""
+LONGEST_PATIENCE_S = 1.0
 POLL_S = 0.02
-FIRST_PAUSE_S = 0.001
 
 
 class DockerLaunch:
@@ -72,21 +72,19 @@ class DockerLaunch:
 
     async def _final_state(self) -> ExecState | None:
         """None where an engine that was started anew knows nothing of it."""
-        code = await self._engine.ends.code(self._process, TOLD_S)
-        if code is not None:
-            return ExecState(running=False, code=code, pid=0)
         loop = asyncio.get_running_loop()
         deadline = loop.time() + ENDED_S
-        pause = FIRST_PAUSE_S
+        patience = TOLD_S
         try:
-            while True:
+            while (code := await self._engine.ends.code(self._process, patience)) is None:
                 state = await self._engine.state(self._process)
-                if not state.running or loop.time() > deadline:
+                # A program may close its streams and go on; only a connection that broke has more to say.
+                if not state.running or (self._bridge.is_broken and loop.time() > deadline):
                     return state
-                await asyncio.sleep(pause)
-                pause = min(pause * 2, POLL_S)
+                patience = min(patience * 2, LONGEST_PATIENCE_S)
         except (SandboxNotFound, SandboxInvalidState):
             return None
+        return ExecState(running=False, code=code, pid=0)
 
     async def _judge(self, state: ExecState | None) -> Ending:
         if state is None or state.running or state.code is None:
@@ -124,18 +122,28 @@ class DockerLaunch:
     async def signal(self, signum: int, scope: Scope) -> int:
         # Before it is sent: the end may be seen before the answer.
         self._killed = self._killed or signum == signal.SIGKILL
-        return await self._engine.signal(self._target, self._exec_id, signum, scope, self._pid, self._process)
+        try:
+            return await self._engine.signal(self._target, self._exec_id, signum, scope, self._pid, self._process)
+        except Unavailable as error:
+            raise _as_conflict(error) from error
 
     async def resize(self, rows: int, cols: int) -> None:
-        """Raises `Invalid` where the command has ended meanwhile, and `Unavailable`."""
+        """Raises `Invalid` where the command has ended meanwhile, and `Conflict` where the engine is away."""
         try:
             await self._engine.execs.resize(self._process, rows, cols)
         except SandboxError as error:
             raise Invalid(f"{self._exec_id} has no terminal any more: {error.message}") from error
+        except Unavailable as error:
+            raise _as_conflict(error) from error
 
     def close(self) -> None:
         """What still runs of it is killed in the background."""
         self._bridge.close()
         self._engine.live.discard(self._exec_id)
         if not self._over:
-            self._engine.kill_later(self._target, self._exec_id)
+            self._engine.kill_later(self._target, self._exec_id, self._pid, self._process)
+
+
+def _as_conflict(error: Unavailable) -> Conflict:
+    """To a client of the keeper, `Unavailable` means that the keeper itself is gone."""
+    return Conflict(f"the sandbox does not answer: {error.message}")

@@ -12,7 +12,10 @@ from infra.keeper.docker.shell import READY, Usual
 from infra.target import DockerTarget
 
 READY_S = 30.0
+LONGEST_PID = 10
 LONGEST_ANSWER = 4096
+MOST_BESIDE = 8 * 1024 * 1024
+"""Bytes of stderr before an answer: a command's first ones may overtake it, but a flood must not fill the keeper."""
 
 
 class SlotBroken(Exception):
@@ -34,6 +37,7 @@ class Slot:
         self.frames = Demultiplexer(framed=not tty)
         self._stdout = bytearray()
         self._other: Early = []
+        self._beside = 0
 
     @classmethod
     async def park(cls, execs: Execs, target: DockerTarget, usual: Usual) -> "Slot":
@@ -69,7 +73,7 @@ class Slot:
 
     def _greet(self, line: str) -> None:
         match line.split(" "):
-            case [word, pid, found] if word == READY and pid.isdigit():
+            case [word, pid, found] if word == READY and pid.isascii() and pid.isdigit() and len(pid) <= LONGEST_PID:
                 self.pid, self.has_env = int(pid), found == "env"
             case _:
                 raise SlotBroken(f"no shell that we can use: {line[:200]}")
@@ -93,6 +97,8 @@ class Slot:
             if not data or len(self._stdout) > LONGEST_ANSWER:
                 raise SlotBroken(f"the shell ended: {self._stdout[:200].decode('utf-8', 'replace').strip()}")
             self._feed(data)
+            if self._beside > MOST_BESIDE:
+                raise SlotBroken("the shell does not answer, and says too much else")
         line, _, rest = self._stdout.partition(b"\n")
         self._stdout = bytearray(rest)
         return line.decode("utf-8", "replace").removesuffix("\r")
@@ -103,6 +109,7 @@ class Slot:
                 self._stdout += part
             else:
                 self._other.append((stream, bytes(part)))
+                self._beside += len(part)
 
     def take_early(self) -> Early:
         """What came after the answer: it is the command's."""

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from contracts.errors import ClocheError, SandboxInvalidState, SandboxNotFound, Unavailable
+from contracts.errors import ClocheError
 from infra.keeper.docker.bridge import Bridge, inner_pipes
 from infra.keeper.docker.engine import Engine
 from infra.keeper.docker.instance import as_launch_failed
@@ -38,7 +38,7 @@ class SlotWay:
             self.close()
             if not isinstance(error, LaunchFailed):
                 # Nobody can say whether it began.
-                self._engine.kill_later(self._target, start.exec)
+                self._engine.kill_later(self._target, start.exec, self._slot.pid or None, self._slot.exec_id)
             raise
         finally:
             self._engine.slots.refill(self._target)
@@ -78,12 +78,12 @@ class SlotWay:
             raise
 
     async def _see_it_ended(self) -> None:
-        """A shell that ended without a word became nothing; an engine that ended took the word with it."""
+        """A shell that ended without a word became nothing; an engine that ended took the word with it, and one that
+        was started since knows nothing of the shell.
+        """
         try:
             state = await self._engine.execs.inspect(self._slot.exec_id)
-        except (SandboxNotFound, SandboxInvalidState):
-            return
-        except Unavailable as error:
+        except ClocheError as error:
             raise SandboxSilent(error.message) from error
         if state.running:
             raise SandboxSilent("the connection to the sandbox broke")

@@ -86,6 +86,10 @@ class SlotPool:
     def size(self) -> int:
         return sum(len(shelf.slots) for shelf in self._shelves.values())
 
+    @property
+    def _opening(self) -> int:
+        return sum(len(shelf.opening) for shelf in self._shelves.values())
+
     def expect(self, target: DockerTarget, env: Mapping[str, str]) -> None:
         """Slots opened from now on know this environment, where the container's have none yet."""
         shelf = self._use(target)
@@ -172,7 +176,7 @@ class SlotPool:
 
     def _make_room(self, target: DockerTarget) -> bool:
         """Takes from the container that was not used for the longest time. False where only `target` has slots."""
-        while self.size >= MOST_IN_ALL:
+        while self.size + self._opening >= MOST_IN_ALL:
             victim = next((other for other, shelf in self._shelves.items() if other != target and shelf.slots), None)
             if victim is None:
                 return False

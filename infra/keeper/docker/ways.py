@@ -16,6 +16,8 @@ from infra.keeper.launch import Way
 from infra.keeper.protocol import Start
 from infra.target import DockerTarget
 
+KILLED_S = 30.0
+
 
 class DockerWays:
     """One connection per engine, made when it is first needed."""
@@ -53,10 +55,14 @@ class DockerWays:
             slots.fill(target)
             await slots.filled(target)
 
-    async def kill_later(self, target: DockerTarget, exec_id: str) -> None:
-        """What is left of a command that nobody holds, where its engine can be used."""
+    async def kill_left(self, target: DockerTarget, exec_id: str) -> None:
+        """What is left of a command that nobody holds, where its engine can be used.
+
+        Returns when it is done, or goes on in the background after 30 s.
+        """
         with contextlib.suppress(Unavailable):
-            (await self._engine(target.engine)).kill_later(target, exec_id)
+            killing = (await self._engine(target.engine)).kill_later(target, exec_id)
+            await asyncio.wait([killing], timeout=KILLED_S)
 
     async def _engine(self, address: str) -> Engine:
         async with self._opening:

@@ -6,7 +6,7 @@ import re
 import shutil
 import signal
 from collections import deque
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -20,6 +20,8 @@ HOW_TO_GET = f"npm install -g @devcontainers/cli (needs Node.js), or name it in 
 PASSED = ("PATH", "LANG", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS")
 TAIL_LINES = 40
 LINE_BYTES = 1 << 20
+SHORTEST_HIDDEN = 4
+"""A shorter value is no secret, and striking it out would leave nothing to read."""
 _IMAGE_STEP = re.compile(r"^ ---> ([0-9a-f]{12})$", re.MULTILINE)
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -103,7 +105,7 @@ def _judge(verb: str, out: bytes, said: "Said", failed: type[SandboxError]) -> O
     except msgspec.MsgspecError as error:
         raise failed(f"devcontainer {verb} ended without an outcome\n{said.tail()}") from error
     if outcome.outcome != "success":
-        words = " ".join(part for part in (outcome.description, outcome.message) if part)
+        words = said.concealed(" ".join(part for part in (outcome.description, outcome.message) if part))
         raise failed(f"devcontainer {verb} failed: {words[:2000]}\n{said.tail()}")
     return outcome
 
@@ -117,9 +119,11 @@ async def _first_line(stream: asyncio.StreamReader | None) -> bytes:
 
 
 class Said:
-    """The end of what the CLI wrote, and which images it spoke of."""
+    """The end of what the CLI wrote, without `hidden` values, and which images it spoke of."""
 
-    def __init__(self) -> None:
+    def __init__(self, hidden: Iterable[str] = ()) -> None:
+        lines = {line for value in hidden for line in value.splitlines() if len(line) >= SHORTEST_HIDDEN}
+        self._hidden = sorted(lines, key=len, reverse=True)
         self._lines: deque[str] = deque(maxlen=TAIL_LINES)
         self._images: dict[str, None] = {}
 
@@ -136,7 +140,13 @@ class Said:
         if line.type == "raw":
             self._images.update(dict.fromkeys(_IMAGE_STEP.findall(line.text)))
         if line.type == "raw" or (line.type == "text" and line.level > 1):
-            self._lines.extend(_COLOUR.sub("", part)[:500] for part in line.text.splitlines() if part.strip())
+            parts = (self.concealed(_COLOUR.sub("", part)) for part in line.text.splitlines() if part.strip())
+            self._lines.extend(part[:500] for part in parts)
+
+    def concealed(self, text: str) -> str:
+        for value in self._hidden:
+            text = text.replace(value, "********")
+        return text
 
     def tail(self) -> str:
         return "\n".join(self._lines)

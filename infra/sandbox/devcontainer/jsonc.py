@@ -5,8 +5,10 @@ from typing import Any
 
 import msgspec
 
-_COMMENTS = re.compile(r'("(?:\\.|[^"\\])*")|//[^\r\n]*|/\*.*?\*/', re.DOTALL)
-_TRAILING_COMMAS = re.compile(r'("(?:\\.|[^"\\])*")|,(?=\s*[}\]])', re.DOTALL)
+# What has no end goes on to the end of the text: looked for again from each beginning, it would take hours.
+_STRING = r'("(?:\\.|[^"\\])*(?:"|\\?\Z))'
+_COMMENTS = re.compile(_STRING + r"|//[^\r\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
+_TRAILING_COMMAS = re.compile(_STRING + r"|,(?=\s*[}\]])", re.DOTALL)
 
 
 def decode(text: str) -> dict[str, Any]:

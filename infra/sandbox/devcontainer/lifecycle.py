@@ -4,7 +4,7 @@ import asyncio
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -25,11 +25,12 @@ PLAIN = frozenset({
     "HOME", "IS_SANDBOXED", "SANDBOX_VERSION", "ALLOWED_ROOT_DIRECTORY", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL",
     "TERM", "USER",
 })  # fmt: skip
-"""No secrets: anybody on the host may read them in the list of processes. Others go by a file, and the CLI strikes
-out their values wherever it shows what was printed."""
+"""No secrets: anybody on the host may read them in the list of processes, for the CLI hands them on to `docker exec`.
+Others go by a file inside, which each command reads first."""
+ENVIRONMENT = f"{MARKERS}/environment"
 AT_EACH_START = "postStartCommand"
 AS_ROOT = ("patchEtcEnvironment", "patchEtcProfile")
-SECRETS, OVERRIDE = "secrets.json", "override.json"
+OVERRIDE = "override.json"
 ONCE = ("onCreateCommand", "updateContentCommand", "postCreateCommand")
 
 
@@ -47,12 +48,13 @@ class Lifecycle(NamedTuple):
         """
         cli = find_cli()
         key, created = await _identify(engine, target.container)
-        await _note_as_done(engine, target, dict.fromkeys(ONCE, created) if again else {})
+        await _note_as_done(engine, target, dict.fromkeys(ONCE, created) if again else {}, self.env)
         async with locked(self.scratch / "up.lock", UP_TIMEOUT_S) as held:
             await asyncio.to_thread(self._prepare)
             try:
                 env = environment(engine.address, self._folder)
-                await run_cli(self._argv(cli, key), env, held, UP_TIMEOUT_S, Said(), SandboxStartFailed)
+                said = Said(value for name, value in self.env.items() if name not in PLAIN)
+                await run_cli(self._argv(cli, key), env, held, UP_TIMEOUT_S, said, SandboxStartFailed)
             finally:
                 await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
 
@@ -62,8 +64,6 @@ class Lifecycle(NamedTuple):
 
     def _prepare(self) -> None:
         self._folder.mkdir(mode=0o700, exist_ok=True)
-        hidden = {name: value for name, value in self.env.items() if name not in PLAIN}
-        write_durably(self._folder / SECRETS, msgspec.json.encode(hidden))
         write_durably(self._folder / OVERRIDE, msgspec.json.encode(_override(self.image, self.workspace)))
 
     def _argv(self, cli: str, key: str) -> tuple[str, ...]:
@@ -74,7 +74,7 @@ class Lifecycle(NamedTuple):
             *("--id-label", f"{KEY_LABEL}={key}", "--expect-existing-container", "--log-format", "json"),
             *("--container-data-folder", MARKERS, "--container-system-data-folder", MARKERS),
             *("--user-data-folder", folder),
-            *("--secrets-file", f"{folder}/{SECRETS}", *(part for pair in plain for part in ("--remote-env", pair))),
+            *(part for pair in plain for part in ("--remote-env", pair)),
             *("--skip-post-attach", "--gpu-availability", "none", "--mount-workspace-git-root", "false"),
         )
 
@@ -96,8 +96,22 @@ async def _identify(engine: Engine, container: str) -> tuple[str, str]:
         return found["Config"]["Labels"][KEY_LABEL], found["Created"]
 
 
-async def _note_as_done(engine: Engine, target: DockerTarget, commands: Mapping[str, str]) -> None:
-    """In the words of the CLI, which compares them with the time when the container was made.
+def with_environment(command: Any) -> Any:
+    """The same lifecycle command, run with the variables that wait for it in the container."""
+    match command:
+        case str():
+            return f". {ENVIRONMENT}\n{command}"
+        case list():
+            return ["/bin/sh", "-c", f'. {ENVIRONMENT}; exec "$@"', "sh", *command]
+        case dict():
+            return {name: with_environment(each) for name, each in command.items()}
+    return command
+
+
+async def _note_as_done(
+    engine: Engine, target: DockerTarget, commands: Mapping[str, str], env: Mapping[str, str]
+) -> None:
+    """In the words of the CLI, which compares them with the time when the container was made. And the variables.
 
     What it would do as root, it takes for done as well: nothing ever runs as root inside.
     """
@@ -105,7 +119,8 @@ async def _note_as_done(engine: Engine, target: DockerTarget, commands: Mapping[
     writing = "".join(f" && echo {said} > {MARKERS}/.{name}Marker" for name, said in notes.items())
     async with asking("note which commands have run", ASK_S):
         container = (await engine.client()).containers.container(target.container)
-        execution = await container.exec(["/bin/sh", "-c", f"mkdir -p {MARKERS}{writing}"], user=target.user)
+        script = f"umask 077 && mkdir -p {MARKERS} && export -p > {ENVIRONMENT}{writing}"
+        execution = await container.exec(["/bin/sh", "-c", script], user=target.user, environment=dict(env))
         async with execution.start(detach=False) as stream:
             while await stream.read_out() is not None:
                 continue

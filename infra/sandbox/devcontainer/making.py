@@ -15,6 +15,7 @@ from infra.docker.images import Images
 from infra.sandbox.devcontainer import images
 from infra.sandbox.devcontainer.cli import Said, environment, find_cli, run_cli
 from infra.sandbox.devcontainer.images import BUILT, REPOSITORY, Metadata
+from infra.sandbox.devcontainer.lifecycle import with_environment
 from infra.sandbox.devcontainer.locking import builds, locked
 from infra.sandbox.devcontainer.project import LIFECYCLE, Project
 from infra.sandbox.devcontainer.refusals import check_metadata
@@ -22,6 +23,7 @@ from infra.sandbox.devcontainer.staging import CONFIG, stage
 from infra.sandbox.progress import tell
 
 BUILD_TIMEOUT_S = 1800.0
+_KEPT = ("id", *LIFECYCLE)
 _CONTAINER_VARIABLE = re.compile(r"\$\{containerEnv:([^}:]*)(?::([^}]*))?\}")
 
 
@@ -64,7 +66,8 @@ async def make_image(
 def _commands_only(metadata: Metadata) -> Metadata:
     """Nothing but lifecycle commands: users, mounts and the like are the sandbox's to say."""
     kept: list[dict[str, Any]] = [
-        {name: entry[name] for name in ("id", *LIFECYCLE) if entry.get(name)} for entry in metadata
+        {name: entry[name] if name == "id" else with_environment(entry[name]) for name in _KEPT if entry.get(name)}
+        for entry in metadata
     ]
     return [entry for entry in kept if entry.keys() - {"id"}]
 

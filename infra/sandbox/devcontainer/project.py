@@ -72,10 +72,12 @@ def read_project(workspace: Path, wanted: Devcontainer, inside: str) -> Project:
     check_properties(config, wanted.config)
     try:
         taken = msgspec.convert(_without_host(config, inside), _Taken)
-    except msgspec.ValidationError as error:
+    except (msgspec.ValidationError, RecursionError) as error:
         raise Invalid(f"{wanted.config}: {error}") from error
-    for name in taken.features:
-        _check_project_feature(name, wanted.config)
+    # The CLI looks for those of the order too.
+    for name in (*taken.features, *taken.override_feature_install_order):
+        if name not in wanted.features:
+            _check_project_feature(name, wanted.config)
     for name in wanted.features:
         check_feature_name(name, "devcontainer.features")
     return _project(taken, wanted)

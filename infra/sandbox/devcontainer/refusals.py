@@ -1,5 +1,6 @@
 """What a project's devcontainer.json may not ask for. The project is not trusted: it may be what the agent wrote."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -36,6 +37,12 @@ REFUSED_FEATURES = ("docker-in-docker", "docker-outside-of-docker", "docker-from
 
 _UNDOING = ("privileged", "capAdd", "securityOpt", "mounts")
 
+_CONTINUED = re.compile(r"[\\`][ \t]*\r?\n(?:[ \t]*(?:#[^\n]*)?\r?\n)*")
+_FETCHES = re.compile(r"^\s*(?:ONBUILD\s+)*ADD\s", re.MULTILINE | re.IGNORECASE)
+_FRONTEND = re.compile(r"^\s*(?:#|//)\s*syntax\s*=\s*(\S*)", re.MULTILINE | re.IGNORECASE)
+_OWN_FRONTEND = re.compile(r"(?:docker\.io/)?docker/dockerfile(?::[\w.-]+)?(?:@sha256:[0-9a-f]+)?\Z")
+_FRONTEND_ARGUMENT = "BUILDKIT_SYNTAX"
+
 
 def check_properties(config: Mapping[str, Any], path: str) -> None:
     """Raises `Invalid` for a property that would reach out of the sandbox, or that nobody has judged yet."""
@@ -64,3 +71,15 @@ def check_metadata(entries: list[dict[str, Any]], image: str) -> None:
             if entry.get(name):
                 whose = f"feature `{entry['id']}`" if entry.get("id") else f"image {image}"
                 raise Invalid(f"{whose} asks for `{name}`, which is refused: {REFUSED[name]}")
+
+
+def check_dockerfile(text: str, arguments: Mapping[str, str], path: str) -> None:
+    """Raises `Invalid` for what the builder itself would fetch, from wherever the host can reach: only what runs in
+    the build is without network.
+    """
+    if _FETCHES.search(_CONTINUED.sub("", text)):
+        raise Invalid(f"{path}: `ADD` is refused without network, for it can fetch: use COPY")
+    if any(not _OWN_FRONTEND.match(name) for name in _FRONTEND.findall(text)) or text.lstrip().startswith("{"):
+        raise Invalid(f"{path}: `syntax` is refused, but for docker/dockerfile: how an image is built is the sandbox's")
+    if _FRONTEND_ARGUMENT in arguments:
+        raise Invalid(f"{path}: `{_FRONTEND_ARGUMENT}` is refused: how an image is built is the sandbox's to say")

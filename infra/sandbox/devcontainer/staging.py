@@ -11,7 +11,7 @@ from contracts.errors import Invalid
 from contracts.spec import NetworkMode, SandboxSpec
 from infra.sandbox.devcontainer import jsonc
 from infra.sandbox.devcontainer.project import MAX_BYTES, Project, find_beneath, read_beneath
-from infra.sandbox.devcontainer.refusals import REFUSED, check_feature_name
+from infra.sandbox.devcontainer.refusals import REFUSED, check_dockerfile, check_feature_name
 
 MAX_FEATURE_BYTES = 64 << 20
 CONFIG = ".devcontainer/devcontainer.json"
@@ -25,20 +25,24 @@ def stage(project: Project, workspace: Path, staging: Path, spec: SandboxSpec) -
     directory = staging / Path(CONFIG).parent
     directory.mkdir(parents=True, exist_ok=True)
     try:
-        (directory / "Dockerfile").write_bytes(_dockerfile(project, workspace))
+        (directory / "Dockerfile").write_bytes(_dockerfile(project, workspace, spec))
         for name in project.features:
             if name.startswith("./"):
-                _stage_feature(workspace, f"{project.directory}/{name}", directory / os.path.normpath(name))
+                _stage_feature(workspace, f"{project.directory}/{name}", find_beneath(directory, name))
         built = _configuration(project, workspace, spec)
     except (OSError, ValueError) as error:
         raise Invalid(f"the project's image cannot be built: {error}") from error
     (staging / CONFIG).write_bytes(msgspec.json.encode(built))
 
 
-def _dockerfile(project: Project, workspace: Path) -> bytes:
+def _dockerfile(project: Project, workspace: Path, spec: SandboxSpec) -> bytes:
     if project.build is None:
         return f"FROM {project.image}\n".encode()
-    return read_beneath(workspace, f"{project.directory}/{project.build.dockerfile}", MAX_BYTES)
+    path = f"{project.directory}/{project.build.dockerfile}"
+    content = read_beneath(workspace, path, MAX_BYTES)
+    if spec.network.mode is not NetworkMode.FULL:
+        check_dockerfile(content.decode(errors="replace"), project.build.args, path)
+    return content
 
 
 def _configuration(project: Project, workspace: Path, spec: SandboxSpec) -> dict[str, Any]:

@@ -87,8 +87,10 @@ class Blanks:
                 await self._drop(path)
 
     async def discard_broken(self) -> None:
+        # First the files: what is made meanwhile runs already when its file comes.
+        found = await asyncio.to_thread(self._data.blank_files)
         up = await self._running()
-        for path in await asyncio.to_thread(self._data.blank_files):
+        for path in found:
             if path.stem not in up:
                 await self._drop(path)
 

@@ -33,6 +33,8 @@ def check_source(spec: SandboxSpec, sandbox: str, data: Path) -> None:
             if not path.is_dir():
                 raise Invalid(f"workspace.source: cannot copy {given}: it is not a directory")
         case GitWorktree() as source:
+            if Path(source.repository).resolve().is_relative_to(data):
+                raise Invalid("workspace.source: the node's own data directory cannot be copied into a sandbox")
             look(source, branch_of(spec, sandbox), spec.resources.disk_mb << 20)
         case ForkOf():
             raise Invalid("workspace.source: fork is not available yet for Docker sandboxes")

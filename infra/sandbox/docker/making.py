@@ -6,8 +6,8 @@ from pathlib import Path
 
 import msgspec
 
-from contracts.errors import SandboxCreationFailed, SandboxRemovalFailed
-from contracts.spec import SandboxSpec
+from contracts.errors import Invalid, SandboxCreationFailed, SandboxRemovalFailed
+from contracts.spec import Mount, SandboxSpec
 from infra.docker.containers import ContainerInfo, Containers
 from infra.docker.engine import Engine
 from infra.docker.errors import CONFLICT, Refused
@@ -40,8 +40,6 @@ class Maker:
 
     async def begin(self, spec: SandboxSpec, image: ImageInfo) -> Record:
         """A fresh record; nothing is made yet. Raises `Invalid` for mounts that no container may have."""
-        data, address = self._data.data, self._engine.address
-        mounts = await asyncio.to_thread(check_mounts, spec.docker.mounts, data, address, spec.workspace.path)
         return Record(
             key=secrets.token_hex(KEY_BYTES),
             shape=shape_of(spec),
@@ -52,17 +50,22 @@ class Maker:
             workspace=spec.workspace.path,
             resources=spec.resources,
             network=spec.network.mode,
-            mounts=mounts,
+            mounts=await self._checked(spec.docker.mounts, spec.workspace.path),
             runtime=spec.docker.runtime,
             user=sandbox_user(),
             enforcement=enforcement(spec, await self._engine.info()),
         )
 
+    async def _checked(self, mounts: tuple[Mount, ...], workspace: str) -> tuple[Mount, ...]:
+        own = (self._data.data, Path((await self._engine.info()).root_dir))
+        return await asyncio.to_thread(check_mounts, mounts, own, self._engine.address, workspace)
+
     async def make(self, record: Record, name: str) -> Record:
         """Its directory, volume and container, whichever are not there yet.
 
-        Raises `SandboxCreationFailed` with the engine's words.
+        Raises `SandboxCreationFailed` with the engine's words, and for mounts that lead elsewhere by now.
         """
+        await self._check_again(record)
         try:
             workspace = await asyncio.to_thread(make_workspace, self._data, record.key)
             own = labels(self._data.home, record.key)
@@ -73,6 +76,15 @@ class Maker:
             said = error.message if isinstance(error, Refused) else str(error)
             raise SandboxCreationFailed(f"cannot make a container of {record.image}: {said}") from error
         return msgspec.structs.replace(record, container=container, shell=shell)
+
+    async def _check_again(self, record: Record) -> None:
+        """The engine follows links anew at each start, and a sandbox may have put one where it was let write."""
+        try:
+            now = await self._checked(record.mounts, record.workspace)
+        except (Invalid, Refused) as error:
+            raise SandboxCreationFailed(error.message) from error
+        if now != record.mounts:
+            raise SandboxCreationFailed("docker.mounts: a symbolic link has taken the place of what is to be mounted")
 
     async def _create(self, record: Record, name: str) -> str:
         info = await self._engine.info()

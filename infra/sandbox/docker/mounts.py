@@ -13,14 +13,15 @@ ENGINES = ("/var/lib/docker", "/var/lib/containerd")
 TAKEN_INSIDE = ("/proc", "/sys", "/dev", "/sbin/docker-init", INSIDE)
 
 
-def check_mounts(mounts: Iterable[Mount], data: Path, engine: str, workspace: str) -> tuple[Mount, ...]:
+def check_mounts(mounts: Iterable[Mount], own: Iterable[Path], engine: str, workspace: str) -> tuple[Mount, ...]:
     """The mounts with every symbolic link of the host resolved, so that what was checked is what is mounted.
 
-    Raises `Invalid` for the host's system directories, the engine's socket, the node's own data, or anything that
-    contains one of them; for what is neither a directory nor a plain file; and for a target that is taken.
+    Raises `Invalid` for the host's system directories, the engine's socket, what is the node's or the engine's `own`,
+    or anything that contains one of them; for what is neither a directory nor a plain file; and for a target that is
+    taken.
     """
-    own = (data, Path(engine.removeprefix(UNIX)), *map(Path, (*SOCKETS, *ENGINES)))
-    return tuple(_checked(mount, own, workspace) for mount in mounts)
+    kept = (*own, Path(engine.removeprefix(UNIX)), *map(Path, (*SOCKETS, *ENGINES)))
+    return tuple(_checked(mount, kept, workspace) for mount in mounts)
 
 
 def _checked(mount: Mount, own: tuple[Path, ...], workspace: str) -> Mount:
@@ -45,7 +46,7 @@ def _resolved(path: str) -> Path:
 
 def _check_target(target: str, workspace: str) -> None:
     path = PurePosixPath(target)
-    if str(path) != target or ".." in path.parts or not target.isprintable() or ":" in target:
+    if str(path) != target or path.root != "/" or ".." in path.parts or not target.isprintable() or ":" in target:
         raise Invalid(f"docker.mounts: {target!r} must be a plain absolute path")
     for taken in (*TAKEN_INSIDE, workspace):
         if path.is_relative_to(taken) or PurePosixPath(taken).is_relative_to(path):

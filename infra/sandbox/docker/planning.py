@@ -1,6 +1,7 @@
 """From a record to the container that the engine is to make."""
 
 import os
+import posixpath
 import resource
 from pathlib import Path
 
@@ -84,4 +85,5 @@ def _mounts(record: Record, idle: Path) -> tuple[BindMount | VolumeMount, ...]:
 def _tmpfs(record: Record) -> dict[str, str]:
     """Also where the image asks for a volume: that would be a place on the host's disk that nothing bounds."""
     taken = {record.workspace, *(mount.target for mount in record.mounts)}
-    return {path: TMPFS for path in (TMP, *record.image_volumes) if path not in taken}
+    wanted = (TMP, *(posixpath.normpath(path) for path in record.image_volumes))
+    return {path: TMPFS for path in wanted if path not in taken}

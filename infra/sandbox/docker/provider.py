@@ -12,6 +12,7 @@ from weakref import WeakValueDictionary
 import msgspec
 
 from contracts.errors import (
+    ClocheError,
     Invalid,
     SandboxCreationFailed,
     SandboxInvalidState,
@@ -183,7 +184,11 @@ class DockerProvider:
             try:
                 if seen.is_up:
                     await self._end(seen, grace_s)
-            except Refused as error:
+            except ClocheError as error:
+                # It was not ended: if it dies later, somebody has to be told.
+                self._ended_here.discard(seen.inspection.instance or "")
+                if not isinstance(error, Refused):
+                    raise
                 raise SandboxStopFailed(f"cannot stop {sandbox}: {error.message}") from error
             if seen.record.instance is not None:
                 await self._store(sandbox, msgspec.structs.replace(seen.record, instance=None))
@@ -328,6 +333,8 @@ class DockerProvider:
 
     async def prepare(self, spec: SandboxSpec) -> None:
         check_spec(spec)
+        if spec.docker.mounts:
+            raise Invalid("docker.mounts: a blank has none, for others may have taken their place when it is wanted")
         await self._blanks.make(spec, await self._images.here(spec.docker.image))
 
     async def blanks(self) -> dict[str, int]:

@@ -16,7 +16,7 @@ from infra.sandbox.local.record import Record, load_record, store_record
 from infra.sandbox.shape import shape_of
 
 NOBODYS = "blank"
-"""The id in the record of a blank: no sandbox's, for it was never asked for."""
+"""The id in the record of a blank. A sandbox may have the same."""
 
 
 DISCARDED = "discarded"
@@ -31,7 +31,7 @@ def make_blank(spec: SandboxSpec, data: DataFiles, files: SandboxFiles) -> Recor
     try:
         record = begin_record(CreateRequest(sandbox=NOBODYS, node=NOBODYS, spec=spec), data, files)
         fill_workspace(spec, files, record.host_uid)
-        record = msgspec.structs.replace(record, ready=True)
+        record = msgspec.structs.replace(record, ready=True, blank=True)
         store_record(files.record, record)
     except OSError as error:
         raise SandboxCreationFailed(f"cannot make a blank sandbox: {error}") from error
@@ -81,7 +81,7 @@ def take_or_make(request: CreateRequest, data: DataFiles) -> Record:
         check_spec(request.spec, data.data)
         _take(shape_of(request.spec), data, files)
     record = load_record(files.record)
-    if record is None or record.sandbox != NOBODYS:
+    if record is None or not record.blank:
         return make_sandbox(request, data)
     return _adopt(record, request, files)
 

@@ -37,7 +37,6 @@ from infra.sandbox.base import (
     Stats,
 )
 from infra.sandbox.local.blanks import (
-    NOBODYS,
     all_blanks,
     count_ready,
     is_ready,
@@ -179,7 +178,12 @@ class LocalProvider:
         if record.instance is None:
             return record
         self._ended_here.add(record.instance)
-        await end_sandbox(record, files, grace_s)
+        try:
+            await end_sandbox(record, files, grace_s)
+        except SandboxStopFailed:
+            # What is still alive may die later, and that is a death.
+            self._ended_here.discard(record.instance)
+            raise
         return await self._change(files, record, instance=None, identity=None, cgroup=None, paused=False)
 
     async def pause(self, sandbox: SandboxId) -> None:
@@ -318,7 +322,7 @@ class LocalProvider:
 
     async def _watch(self, record: Record, identity: Identity) -> None:
         assert record.instance is not None
-        if record.sandbox == NOBODYS:
+        if record.blank:
             return
         await self._deaths.watch(Death(record.sandbox, record.instance), identity)
 

@@ -27,6 +27,8 @@ class Record(Struct, frozen=True, kw_only=True):
     enforcement: Enforcement
     ready: bool = False
     """False until the workspace is whole."""
+    blank: bool = False
+    """It is nobody's yet, whatever name it has."""
     instance: str | None = None
     """Set before anything is started and cleared after everything ended, so a crash between is always seen."""
     identity: Identity | None = None

@@ -25,11 +25,19 @@ def uid_allocation(files: DataFiles, first: int = FIRST_UID) -> Iterator[int | N
     descriptor = os.open(files.uid_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
-        blanks = [SandboxFiles(root) for root in files.blanks.glob("*")]
-        taken = {_uid_of(each) for each in (*blanks, *(files.of(sandbox) for sandbox in files.ids()))}
+        taken = _taken(files)
         yield next(uid for uid in count(first) if uid not in taken)
     finally:
         os.close(descriptor)
+
+
+def _taken(files: DataFiles) -> set[int | None]:
+    while True:
+        blanks = [SandboxFiles(root) for root in files.blanks.glob("*")]
+        taken = {_uid_of(each) for each in (*blanks, *(files.of(sandbox) for sandbox in files.ids()))}
+        # One that became a sandbox meanwhile may have been seen at neither place.
+        if all(blank.root.exists() for blank in blanks):
+            return taken
 
 
 def _uid_of(files: SandboxFiles) -> int | None:
