@@ -15,7 +15,7 @@ from infra.docker.images import Images, Progress
 METADATA = "devcontainer.metadata"
 """The label in which the CLI notes what is to be done in containers of an image."""
 REPOSITORY = "cloche-devcontainer"
-BUILT = "-built"
+BUILT = ".built"
 """Ends the tag of what the CLI built; what containers are made of has the same tag without it."""
 HOME_LABEL, KEY_LABEL = "cloche.home", "cloche.key"
 """As on every container of ours: one that a crash left is swept with the others."""
