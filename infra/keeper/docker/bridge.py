@@ -81,11 +81,6 @@ class Bridge:
         else:
             self._input = InputPump(inner.source, self._sock)
 
-    @property
-    def is_broken(self) -> bool:
-        """Whether it ended otherwise than by the engine's will."""
-        return self._output.is_broken
-
     def close(self) -> None:
         self._end()
         self._sock.close()

@@ -24,13 +24,13 @@ from infra.target import DockerTarget
 
 KILLED = 128 + signal.SIGKILL
 ENDED_S = 2.0
-"""How long an exec may be told as running though its connection broke."""
+"""How long an exec may be told as running though its stream has ended."""
 STOPPED_S = 0.5
 """How long a container may be told as running though its processes were killed with it."""
 TOLD_S = 0.02
 """The engine tells the end of a command with the end of its stream. After that, it is asked."""
-LONGEST_PATIENCE_S = 1.0
 POLL_S = 0.02
+FIRST_PAUSE_S = 0.001
 
 
 class DockerLaunch:
@@ -72,19 +72,21 @@ class DockerLaunch:
 
     async def _final_state(self) -> ExecState | None:
         """None where an engine that was started anew knows nothing of it."""
+        code = await self._engine.ends.code(self._process, TOLD_S)
+        if code is not None:
+            return ExecState(running=False, code=code, pid=0)
         loop = asyncio.get_running_loop()
         deadline = loop.time() + ENDED_S
-        patience = TOLD_S
+        pause = FIRST_PAUSE_S
         try:
-            while (code := await self._engine.ends.code(self._process, patience)) is None:
+            while True:
                 state = await self._engine.state(self._process)
-                # A program may close its streams and go on; only a connection that broke has more to say.
-                if not state.running or (self._bridge.is_broken and loop.time() > deadline):
+                if not state.running or loop.time() > deadline:
                     return state
-                patience = min(patience * 2, LONGEST_PATIENCE_S)
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, POLL_S)
         except (SandboxNotFound, SandboxInvalidState):
             return None
-        return ExecState(running=False, code=code, pid=0)
 
     async def _judge(self, state: ExecState | None) -> Ending:
         if state is None or state.running or state.code is None:

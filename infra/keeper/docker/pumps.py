@@ -30,7 +30,6 @@ class OutputPump:
         self._buffer = memoryview(bytearray(READ_BYTES))
         self._unwritten: deque[tuple[int, bytes]] = deque()
         self._stalled: int | None = None
-        self.is_broken = False
 
     def begin(self, early: list[tuple[int, bytes]]) -> None:
         """Reads from now on. `early` was read before, and goes first."""
@@ -51,7 +50,6 @@ class OutputPump:
         except BlockingIOError:
             return
         except OSError:
-            self.is_broken = True
             size = 0
         if not size:
             self.stop()

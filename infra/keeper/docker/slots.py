@@ -1,6 +1,7 @@
 """Slots in stock: a few for each container in use, a bounded number in all."""
 
 import asyncio
+import itertools
 import logging
 from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Mapping
@@ -146,8 +147,8 @@ class SlotPool:
         shelf.expiry = asyncio.get_running_loop().call_later(IDLE_S, self._drop, target)
         return shelf
 
-    def _open_more(self, target: DockerTarget, shelf: _Shelf) -> None:
-        while shelf.lacks and not self._closed and (shelf.waiting or self._make_room(target)):
+    def _open_more(self, target: DockerTarget, shelf: _Shelf, *, taking: bool = True) -> None:
+        while shelf.lacks and not self._closed and (shelf.waiting or self._make_room(target, taking=taking)):
             shelf.opening.add(asyncio.create_task(self._open_one(target, shelf)))
 
     async def _open_one(self, target: DockerTarget, shelf: _Shelf) -> None:
@@ -170,17 +171,18 @@ class SlotPool:
             shelf.opening.discard(task)
             if self._shelves.get(target) is shelf:
                 shelf.put(slot)
-                self._open_more(target, shelf)
+                # Only use gives a right to what others have: two that take from each other would never end.
+                self._open_more(target, shelf, taking=False)
             else:
                 slot.close()
 
-    def _make_room(self, target: DockerTarget) -> bool:
-        """Takes from the container that was not used for the longest time. False where only `target` has slots."""
+    def _make_room(self, target: DockerTarget, *, taking: bool) -> bool:
+        """Takes from the container that was not used for the longest time. False where none was used earlier."""
         while self.size + self._opening >= MOST_IN_ALL:
-            victim = next((other for other, shelf in self._shelves.items() if other != target and shelf.slots), None)
-            if victim is None:
+            older = itertools.takewhile(lambda each: each != target, self._shelves)
+            shelf = next((self._shelves[each] for each in older if self._shelves[each].slots), None)
+            if shelf is None or not taking:
                 return False
-            shelf = self._shelves[victim]
             shelf.discard(shelf.slots[0])
         return True
 
