@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 
 from contracts.errors import ClocheError, SandboxInvalidState, SandboxNotFound, Unavailable
+from infra.docker.stuck import freeing
 from infra.keeper.docker.bridge import Bridge, inner_pipes, open_terminal
 from infra.keeper.docker.engine import Engine
 from infra.keeper.docker.frames import Demultiplexer
@@ -56,7 +57,8 @@ class PlainWay:
 
     async def _start(self, start: Start, process: str, stdio: tuple[int, ...]) -> Launched:
         try:
-            sock, early = await self._engine.execs.attach(process, tty=start.pty is not None)
+            async with freeing(self._target.container):
+                sock, early = await self._engine.execs.attach(process, tty=start.pty is not None)
         except (SandboxNotFound, SandboxInvalidState) as error:
             raise as_launch_failed(error) from error
         except Unavailable as error:

@@ -5,6 +5,7 @@ import socket
 from collections.abc import Callable, Sequence
 
 from infra.docker.execs import Execs
+from infra.docker.stuck import freeing
 from infra.keeper.docker.bridge import Early
 from infra.keeper.docker.frames import STDOUT, Demultiplexer
 from infra.keeper.docker.instance import check_instance
@@ -57,11 +58,12 @@ class Slot:
         exec_id = await execs.create(target.container, [target.shell, "-c", *words], user=target.user, env=env, tty=tty)
         # In this order: an exec does not outlive the start of the container that it was made in.
         await check_instance(execs, target)
-        sock, early = await execs.attach(exec_id, tty=tty)
+        async with freeing(target.container):
+            sock, early = await execs.attach(exec_id, tty=tty)
         slot = cls(sock, exec_id, tty=tty)
         try:
             slot._feed(early)
-            async with asyncio.timeout(READY_S):
+            async with asyncio.timeout(READY_S), freeing(target.container):
                 slot._greet(await slot.answer())
         except TimeoutError:
             slot.close()

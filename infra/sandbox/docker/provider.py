@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Mapping
-from contextlib import aclosing, suppress
+from contextlib import aclosing, asynccontextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -30,6 +30,7 @@ from infra.docker.engine import Engine
 from infra.docker.errors import Refused
 from infra.docker.instance import instance_of
 from infra.docker.stats import container_stats, oom_kills
+from infra.docker.stuck import freeing, is_beginning, set_frozen
 from infra.sandbox.base import (
     Created,
     CreateRequest,
@@ -59,6 +60,7 @@ from infra.target import DockerTarget
 
 logger = logging.getLogger(__name__)
 
+PAUSE_ATTEMPTS, LOOKS_AFTER_PAUSE, PAUSE_AGAIN_S = 40, 6, 0.05
 KILL_S = 30.0
 """How long the kernel may take to end what was killed."""
 
@@ -179,7 +181,7 @@ class DockerProvider:
         return Started(instance=instance, pid=info.state.pid, enforcement=record.enforcement)
 
     async def stop(self, sandbox: SandboxId, grace_s: float = 10.0) -> None:
-        async with self._one_at_a_time(sandbox):
+        async with self._order(sandbox, thaw=True):
             seen = await self._observe(sandbox)
             try:
                 if seen.is_up:
@@ -207,19 +209,44 @@ class DockerProvider:
             raise SandboxStopFailed(f"something in container {container[:12]} survives SIGKILL")
 
     async def pause(self, sandbox: SandboxId) -> None:
-        async with self._one_at_a_time(sandbox):
+        async with self._order(sandbox):
             seen = await self._observe(sandbox)
             if seen.inspection.state is SandboxState.PAUSED:
                 return
             if seen.inspection.state is not SandboxState.RUNNING:
                 raise SandboxInvalidState(f"{sandbox} is {seen.inspection.state}, not running")
             try:
-                await self._containers.pause(seen.record.container)
+                await self._pause(seen.record.container)
             except Refused as error:
                 raise SandboxInvalidState(f"{sandbox} cannot pause: {error.message}") from error
 
+    async def _pause(self, container: str) -> None:
+        """Never with a process that only begins: frozen half way, it would hold the engine's lock for good."""
+        await self._nothing_begins(container)
+        for attempt in range(1, PAUSE_ATTEMPTS + 1):
+            try:
+                await self._containers.pause(container)
+                break
+            except Refused:
+                if attempt == PAUSE_ATTEMPTS:
+                    raise
+            await asyncio.sleep(PAUSE_AGAIN_S)
+        for _ in range(LOOKS_AFTER_PAUSE):
+            if await asyncio.to_thread(is_beginning, container):
+                # The engine has its pause; what began in that moment goes on to where it can be frozen.
+                await asyncio.to_thread(set_frozen, container, frozen=False)
+                await self._nothing_begins(container)
+                await asyncio.to_thread(set_frozen, container, frozen=True)
+            await asyncio.sleep(PAUSE_AGAIN_S)
+
+    async def _nothing_begins(self, container: str) -> None:
+        for _ in range(PAUSE_ATTEMPTS):
+            if not await asyncio.to_thread(is_beginning, container):
+                return
+            await asyncio.sleep(PAUSE_AGAIN_S)
+
     async def resume(self, sandbox: SandboxId) -> None:
-        async with self._one_at_a_time(sandbox):
+        async with self._order(sandbox, thaw=True):
             seen = await self._observe(sandbox)
             if not seen.is_up:
                 raise SandboxInvalidState(f"{sandbox} is {seen.inspection.state}, not paused")
@@ -230,7 +257,7 @@ class DockerProvider:
                 raise SandboxInvalidState(f"{sandbox} cannot resume: {error.message}") from error
 
     async def remove(self, sandbox: SandboxId) -> None:
-        async with self._one_at_a_time(sandbox):
+        async with self._order(sandbox, thaw=True):
             await self._discard(sandbox)
 
     async def _discard(self, sandbox: SandboxId) -> None:
@@ -345,6 +372,17 @@ class DockerProvider:
 
     async def sweep(self) -> None:
         await self._sweeper.sweep()
+
+    @asynccontextmanager
+    async def _order(self, sandbox: SandboxId, *, thaw: bool = False) -> AsyncIterator[None]:
+        """One at a time, and not held up for ever by what goes on inside the container."""
+        async with self._one_at_a_time(sandbox):
+            container = None
+            with suppress(SandboxInvalidState):
+                record = await asyncio.to_thread(load_record, self._data.record(sandbox))
+                container = None if record is None else record.container
+            async with freeing(container, thaw=thaw):
+                yield
 
     def _one_at_a_time(self, sandbox: SandboxId) -> asyncio.Lock:
         return self._locks.setdefault(sandbox, asyncio.Lock())
