@@ -13,7 +13,8 @@ from infra.docker.connecting import connect
 from infra.docker.errors import Refused, asking
 from infra.docker.finding import SOCKETS, UNIX
 
-PING_S = 2.0
+PING_S = 10.0
+"""One that is not there says so at once; a busy one may take its time."""
 ASK_S = 30.0
 ANY_HOST = "http://docker"
 """The connection is a unix socket: the name in an address means nothing."""

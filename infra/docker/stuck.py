@@ -25,8 +25,8 @@ async def freeing(container: str | None, *, thaw: bool = False) -> AsyncIterator
     try:
         yield
     finally:
+        # Not awaited: a cancellation here would lose what was got within.
         helping.cancel()
-        await asyncio.gather(helping, return_exceptions=True)
 
 
 async def _help(container: str | None, *, thaw: bool) -> None:
