@@ -30,7 +30,7 @@ from infra.docker.engine import Engine
 from infra.docker.errors import Refused
 from infra.docker.instance import instance_of
 from infra.docker.stats import container_stats, oom_kills
-from infra.docker.stuck import freeing, is_beginning, set_frozen
+from infra.docker.stuck import freeing
 from infra.sandbox.base import (
     Created,
     CreateRequest,
@@ -51,6 +51,7 @@ from infra.sandbox.docker.imaging import ImageSource
 from infra.sandbox.docker.layout import DataFiles
 from infra.sandbox.docker.making import Maker
 from infra.sandbox.docker.observing import Observation, observe, start_container
+from infra.sandbox.docker.pausing import pause_container
 from infra.sandbox.docker.planning import container_name
 from infra.sandbox.docker.record import Record, load_record, store_record
 from infra.sandbox.docker.sweeping import Sweeper
@@ -60,7 +61,6 @@ from infra.target import DockerTarget
 
 logger = logging.getLogger(__name__)
 
-PAUSE_ATTEMPTS, LOOKS_AFTER_PAUSE, PAUSE_AGAIN_S = 40, 6, 0.05
 KILL_S = 30.0
 """How long the kernel may take to end what was killed."""
 
@@ -216,34 +216,9 @@ class DockerProvider:
             if seen.inspection.state is not SandboxState.RUNNING:
                 raise SandboxInvalidState(f"{sandbox} is {seen.inspection.state}, not running")
             try:
-                await self._pause(seen.record.container)
+                await pause_container(self._containers, seen.record.container)
             except Refused as error:
                 raise SandboxInvalidState(f"{sandbox} cannot pause: {error.message}") from error
-
-    async def _pause(self, container: str) -> None:
-        """Never with a process that only begins: frozen half way, it would hold the engine's lock for good."""
-        await self._nothing_begins(container)
-        for attempt in range(1, PAUSE_ATTEMPTS + 1):
-            try:
-                await self._containers.pause(container)
-                break
-            except Refused:
-                if attempt == PAUSE_ATTEMPTS:
-                    raise
-            await asyncio.sleep(PAUSE_AGAIN_S)
-        for _ in range(LOOKS_AFTER_PAUSE):
-            if await asyncio.to_thread(is_beginning, container):
-                # The engine has its pause; what began in that moment goes on to where it can be frozen.
-                await asyncio.to_thread(set_frozen, container, frozen=False)
-                await self._nothing_begins(container)
-                await asyncio.to_thread(set_frozen, container, frozen=True)
-            await asyncio.sleep(PAUSE_AGAIN_S)
-
-    async def _nothing_begins(self, container: str) -> None:
-        for _ in range(PAUSE_ATTEMPTS):
-            if not await asyncio.to_thread(is_beginning, container):
-                return
-            await asyncio.sleep(PAUSE_AGAIN_S)
 
     async def resume(self, sandbox: SandboxId) -> None:
         async with self._order(sandbox, thaw=True):
