@@ -63,7 +63,8 @@ def _host_config(plan: ContainerPlan) -> dict[str, Any]:
         "SecurityOpt": ["no-new-privileges:true"],
         "ReadonlyRootfs": True,
         "Tmpfs": plan.tmpfs,
-        "Init": True,
+        # The command is its own: an engine may be set to put another before it.
+        "Init": False,
         "NetworkMode": plan.network,
         "IpcMode": "private",
         "CgroupnsMode": "private",

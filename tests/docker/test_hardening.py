@@ -126,17 +126,7 @@ async def test_mounts_of_what_is_kept_are_refused(tmp_path: Path) -> None:
                 mount = Mount(source=source, target="/mnt/x", read_only=read_only)
                 with pytest.raises(Invalid, match=r"docker\.mounts"):
                     await provider.create(request(wanted=with_docker(mounts=(mount,))))
-        for target in (
-            "/workspace",
-            "/workspace/x",
-            "/",
-            "/proc/x",
-            "/sbin",
-            "/.cloche-idle",
-            "/a/../b",
-            "/a:b",
-            "//proc/x",
-        ):
+        for target in ("/workspace", "/workspace/x", "/", "/proc/x", "/.cloche-idle", "/a/../b", "/a:b", "//proc/x"):
             (tmp_path / "fine").mkdir(exist_ok=True)
             mount = Mount(source=str(tmp_path / "fine"), target=target)
             with pytest.raises(Invalid, match=r"docker\.mounts"):

@@ -124,7 +124,8 @@ async def test_two_sandboxes_do_not_see_each_others_processes(tmp_path: Path, na
         mine, other = [await Inside(provider, sandbox).begin() for sandbox in ("sb-1", "sb-2")]
         victim = await other.start("sleep", "12345")
         assert "12345" not in (await mine.sh("cat /proc/[0-9]*/cmdline | tr '\\0' ' '")).out
-        await mine.sh("kill -9 -1")
+        await mine.sh("sleep 54321 & kill -9 -1")
+        assert "54321" not in (await mine.sh("cat /proc/[0-9]*/cmdline | tr '\\0' ' '")).out
         assert "12345" in (await other.sh("cat /proc/[0-9]*/cmdline | tr '\\0' ' '")).out
         await victim.signal(signal.SIGKILL)
 

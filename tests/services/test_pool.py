@@ -123,11 +123,13 @@ async def test_what_failed_is_removed_and_what_cannot_be_removed_keeps_no_other(
 
 async def test_what_the_log_says_was_removed_is_removed_and_a_stranger_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "cloche.toml").write_text("[intervals]\nleftovers_s = 0.1\n")
-    async with node_in(tmp_path) as (_, cloche), load_provider("local", tmp_path) as provider:
+    async with node_in(tmp_path) as (node, cloche), load_provider("local", tmp_path) as provider:
         sandbox = await cloche.create()
         await sandbox.remove()
-        await provider.create(request("stranger"))
-        await provider.create(request(sandbox.id))
+        await node.services["spawner"].kill()
+        for each in ("stranger", sandbox.id):
+            await provider.create(request(each))
+        await node.services["spawner"].start()
         async with asyncio.timeout(30):
             while sandbox.id in await provider.sandboxes():
                 await asyncio.sleep(0.02)

@@ -1,7 +1,9 @@
-"""The process that keeps a container up: it needs nothing of the image, not even a shell.
+"""The first process of a container: it keeps it up, and needs nothing of the image, not even a shell.
 
 It waits for SIGTERM, passes it on to everything else in the container, and ends when nothing else is left. So a stop
-asks every command, and what does not listen is killed with the container.
+asks every command, and what does not listen is killed with the container. It ignores SIGCHLD, so the kernel reaps the
+orphans that it adopts. Being the first, it cannot be killed from inside: not even by `kill -9 -1`. Anywhere
+else it ends at once: started by hand, it would otherwise pass SIGTERM on to every process of the machine.
 """
 
 import hashlib
@@ -17,6 +19,20 @@ _LOAD_AT = 0x400000
 _HEADERS = 64 + 56
 
 _X86_64 = (
+    "b8 27 00 00 00",  # mov eax, 39           getpid()
+    "0f 05",  # syscall
+    "ff c8",  # dec eax
+    "74 0c",  # jz first
+    "b8 3c 00 00 00",  # mov eax, 60           exit(1)
+    "bf 01 00 00 00",  # mov edi, 1
+    "0f 05",  # syscall
+    "6a 00 6a 00 6a 00 6a 01",  # first: push 0, 0, 0, 1    an action: SIG_IGN
+    "b8 0d 00 00 00",  # mov eax, 13           rt_sigaction(SIGCHLD, action, 0, 8)
+    "bf 11 00 00 00",  # mov edi, 17
+    "48 89 e6",  # mov rsi, rsp
+    "31 d2",  # xor edx, edx
+    "41 ba 08 00 00 00",  # mov r10d, 8
+    "0f 05",  # syscall
     "68 00 40 00 00",  # push 0x4000           a set of signals: SIGTERM
     "49 89 e0",  # mov r8, rsp
     "b8 0e 00 00 00",  # mov eax, 14           rt_sigprocmask(SIG_BLOCK, set, 0, 8)
@@ -56,6 +72,22 @@ _X86_64 = (
 )
 
 _AARCH64 = (
+    "88 15 80 d2",  # mov x8, #172             getpid()
+    "01 00 00 d4",  # svc #0
+    "1f 04 00 f1",  # cmp x0, #1
+    "80 00 00 54",  # b.eq first
+    "20 00 80 d2",  # mov x0, #1               exit(1)
+    "a8 0b 80 d2",  # mov x8, #93
+    "01 00 00 d4",  # svc #0
+    "29 00 80 d2",  # first: mov x9, #1        an action: SIG_IGN
+    "e9 7f be a9",  # stp x9, xzr, [sp, #-32]!
+    "ff 7f 01 a9",  # stp xzr, xzr, [sp, #16]
+    "20 02 80 d2",  # mov x0, #17              rt_sigaction(SIGCHLD, action, 0, 8)
+    "e1 03 00 91",  # mov x1, sp
+    "02 00 80 d2",  # mov x2, #0
+    "03 01 80 d2",  # mov x3, #8
+    "c8 10 80 d2",  # mov x8, #134
+    "01 00 00 d4",  # svc #0
     "09 00 88 d2",  # mov x9, #0x4000          a set of signals: SIGTERM
     "e9 0f 1f f8",  # str x9, [sp, #-16]!
     "f3 03 00 91",  # mov x19, sp

@@ -10,7 +10,7 @@ from infra.sandbox.docker.idle import INSIDE
 
 SYSTEM = ("/proc", "/sys", "/dev", "/etc", "/root", "/run", "/var/run", "/boot")
 ENGINES = ("/var/lib/docker", "/var/lib/containerd")
-TAKEN_INSIDE = ("/proc", "/sys", "/dev", "/sbin/docker-init", INSIDE)
+TAKEN_INSIDE = ("/proc", "/sys", "/dev", INSIDE)
 
 
 def check_mounts(mounts: Iterable[Mount], own: Iterable[Path], engine: str, workspace: str) -> tuple[Mount, ...]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import signal
+import time
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -17,6 +18,8 @@ from infra.sandbox.local.processes import PROC, Identity, identify, is_alive
 from infra.sandbox.local.record import Record
 
 HELLO_TIMEOUT_S = 5.0
+NOTED_S = 5.0
+POLL_S = 0.005
 
 Cause = Literal["exit", "oom", "killed", "unknown"]
 
@@ -97,6 +100,15 @@ def exit_code(files: SandboxFiles) -> int | None:
     """Of the last init; 128 + n for signal n. None while it runs or where nobody noted it."""
     code = _status(files.status).get("exit-code")
     return code if isinstance(code, int) else None
+
+
+def noted_exit_code(files: SandboxFiles) -> int | None:
+    """Of an init that has just ended: bubblewrap, which outlives it by a moment, is about to note it."""
+    deadline = time.monotonic() + NOTED_S
+    while (code := exit_code(files)) is None and is_life_lock_held(files.log) and time.monotonic() < deadline:
+        time.sleep(POLL_S)
+    # It may have been noted between the two looks.
+    return exit_code(files) if code is None else code
 
 
 def cause_of_end(code: int | None, out_of_memory: int) -> Cause:

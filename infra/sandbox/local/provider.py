@@ -58,7 +58,7 @@ from infra.sandbox.local.limits import enforcement, hold_by_group, process_limit
 from infra.sandbox.local.liveness import is_life_lock_held
 from infra.sandbox.local.making import as_created
 from infra.sandbox.local.measuring import measure_sandbox
-from infra.sandbox.local.observing import HELLO_TIMEOUT_S, Observation, cause_of_end, exit_code, observe
+from infra.sandbox.local.observing import HELLO_TIMEOUT_S, Observation, cause_of_end, noted_exit_code, observe
 from infra.sandbox.local.processes import Identity
 from infra.sandbox.local.record import Record, load_record, store_record
 from infra.sandbox.trees import measure_tree
@@ -285,7 +285,7 @@ class LocalProvider:
 
     def _explain(self, death: Death) -> ProviderEvent:
         files = self._data.of(death.sandbox)
-        code = exit_code(files)
+        code = noted_exit_code(files)
         record = load_record(files.record)
         place = record.cgroup if record is not None and record.instance == death.instance else None
         out_of_memory = None if place is None else open_cgroup(place).usage().oom_kills
