@@ -41,6 +41,8 @@ class ContainerInfo(Struct, frozen=True, kw_only=True, rename="pascal"):
     """The image's id."""
     state: ContainerState
     config: ContainerConfig
+    exec_ids: tuple[str, ...] | None = field(name="ExecIDs", default=None)
+    """Processes started beside its first one, of which the engine still knows."""
 
 
 class ContainerSummary(Struct, frozen=True, kw_only=True, rename="pascal"):

@@ -1,4 +1,4 @@
-"""`demo`, `test`, `bench`, `schema`: for those who try it or work on it."""
+"""`demo`, `test`, `bench`, `soak`, `schema`: for those who try it or work on it."""
 
 import asyncio
 import sys
@@ -16,6 +16,7 @@ def register(app: typer.Typer) -> None:
     app.command("demo")(demo)
     app.command("test", context_settings=PASS_ON)(test)
     app.command("bench")(bench)
+    app.command("soak")(soak)
     app.command("schema")(schema)
 
 
@@ -51,6 +52,19 @@ def bench(
 
     choice = Choice(only=tuple(only or ()), image=docker, swe_rex=find_swe_rex(swe_rex))
     raise typer.Exit(asyncio.run(measure(choice, quick=quick, write=write)))
+
+
+def soak(
+    commands: Annotated[int, typer.Option(min=50, help="How many to run, four at a time.")] = 1000,
+    docker: Annotated[
+        str | None,
+        typer.Option(metavar="IMAGE", envvar="CLOCHE_BENCH_IMAGE", help="In a container of this image."),
+    ] = None,
+) -> None:
+    """Run many commands, and see that nothing of them is left: no process, exec, connection or descriptor."""
+    from services.cli.soak import soak as run
+
+    raise typer.Exit(asyncio.run(run(commands, docker)))
 
 
 def schema(

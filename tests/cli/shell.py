@@ -1,6 +1,7 @@
 """`cloche` as a person at a shell has it: a data directory, arguments, bytes in, bytes out."""
 
 import asyncio
+import hashlib
 import os
 import subprocess
 import sys
@@ -58,6 +59,16 @@ class Shell:
                 yield process
             finally:
                 process.kill()
+
+    def digest(self, *arguments: str) -> tuple[int, int, str]:
+        """Its exit code, and size and sha256 of what it says, however much that is."""
+        size, hashed = 0, hashlib.sha256()
+        with self.begun(*arguments) as process:
+            assert process.stdout is not None
+            while chunk := process.stdout.read(1 << 20):
+                size += len(chunk)
+                hashed.update(chunk)
+            return process.wait(PATIENCE_S), size, hashed.hexdigest()
 
     def running(self) -> list[str]:
         """The command lines of all processes that work on this data directory."""

@@ -65,21 +65,11 @@ def test_bytes_are_identical_through_exec_and_again_from_the_log(cloche: Shell, 
     assert cloche("logs", box) == (0, data, data)
 
 
-def digest(cloche: Shell, *arguments: str) -> tuple[int, int, str]:
-    size, hashed = 0, hashlib.sha256()
-    with cloche.begun(*arguments) as process:
-        assert process.stdout is not None
-        while chunk := process.stdout.read(1 << 20):
-            size += len(chunk)
-            hashed.update(chunk)
-        return process.wait(PATIENCE_S), size, hashed.hexdigest()
-
-
 def test_a_line_of_100_megabytes_is_identical_through_run_and_again_from_the_log(cloche: Shell) -> None:
     expected = hashlib.sha256(b"0123456789abcdef" * (HUGE // 16)).hexdigest()
     script = f"import sys\nfor _ in range({HUGE} >> 20): sys.stdout.write('0123456789abcdef' * 65536)"
-    assert digest(cloche, "run", "--id", "huge", "--", "python3", "-c", script) == (0, HUGE, expected)
-    assert digest(cloche, "logs", "huge") == (0, HUGE, expected)
+    assert cloche.digest("run", "--id", "huge", "--", "python3", "-c", script) == (0, HUGE, expected)
+    assert cloche.digest("logs", "huge") == (0, HUGE, expected)
 
 
 def test_megabytes_of_input_arrive_whole_from_a_pipe_and_from_a_file(cloche: Shell) -> None:

@@ -1,6 +1,7 @@
 """Anything may be killed at any moment while commands run in containers, and each still has one whole story."""
 
 import contextlib
+import os
 import random
 from pathlib import Path
 
@@ -17,7 +18,8 @@ from tests.services.node import Node
 
 pytestmark = [pytest.mark.timeout(300)]
 
-ROUND, ENOUGH = 30, 60
+ROUND = 50
+ENOUGH = int(os.environ.get("CLOCHE_FAULT_COMMANDS", "200"))
 EVERYTHING = ("executor", "executor", "spawner", "replay", "nats")
 
 

@@ -35,7 +35,7 @@ async def measure(choice: Choice, *, quick: bool, write: bool) -> int:
     engine_answers = await _look_at_engine(choice.image)
     sizes = QUICK if quick else FULL
     errors = Console(stderr=True)
-    with _place() as directory:
+    with scratch() as directory:
         place = Path(directory)
         under = conditions(datetime.datetime.now(datetime.UTC), settings_in(place / "node").durability, quick=quick)
         with Progress(console=errors, transient=True) as progress:
@@ -63,7 +63,7 @@ async def _look_at_engine(image: str | None) -> bool:
     return True
 
 
-def _place() -> tempfile.TemporaryDirectory[str]:
+def scratch() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(prefix="cloche-bench-", dir=DISK if DISK.is_dir() else None)
 
 
