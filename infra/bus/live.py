@@ -28,15 +28,11 @@ class Live:
     async def open(cls, bus: Bus, filters: Sequence[str]) -> AsyncIterator["Live"]:
         """In place at the server for whatever this connection sends next."""
         live = cls()
-        taps = [await bus.client.tap(each, live._arrived) for each in filters]
-        stop_watching = bus.on_lost(live._lose)
-        try:
+        async with contextlib.AsyncExitStack() as open_taps:
+            for each in filters:
+                open_taps.push_async_callback(_untap, bus, await bus.client.tap(each, live._arrived))
+            open_taps.callback(bus.on_lost(live._lose))
             yield live
-        finally:
-            stop_watching()
-            for tap in taps:
-                with contextlib.suppress(nats_errors.Error, OSError):
-                    await bus.client.untap(tap)
 
     def reset(self) -> None:
         """From here on nothing is missing, until it is."""
@@ -74,3 +70,8 @@ class Live:
         self._lost = True
         self._waiting.clear()
         self._news.set()
+
+
+async def _untap(bus: Bus, tap: int) -> None:
+    with contextlib.suppress(nats_errors.Error, OSError):
+        await bus.client.untap(tap)

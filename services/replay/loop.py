@@ -46,6 +46,8 @@ async def flush(bucket: Bucket, projection: Projection, changed: asyncio.Event) 
     """For ever: states first, the cursor last, so that a crash between repeats work and never skips any."""
     while True:
         await changed.wait()
+        # Not at once: what follows within a moment goes along, and a short command has the machine for itself.
+        await asyncio.sleep(FLUSH_S)
         changed.clear()
         applied = projection.applied
         for state in projection.take_dirty():
@@ -54,4 +56,3 @@ async def flush(bucket: Bucket, projection: Projection, changed: asyncio.Event) 
             except Invalid as error:
                 logger.error("the state of %s cannot be kept: %s", state.sandbox, error.message)  # noqa: TRY400
         await bucket.put(CURSOR, codec.encode(applied))
-        await asyncio.sleep(FLUSH_S)
