@@ -182,18 +182,18 @@ async def test_a_long_handler_is_not_given_its_message_twice(tmp_path: Path) -> 
     async with nats_in(tmp_path, provisioned=True) as server:
         bus, client, admin = [await server.connect(user) for user in ("spawner", "client", "admin")]
         info = await admin.api("CONSUMER.INFO.CLOCHE_COMMANDS.spawner-local")
-        config = info["config"] | {"ack_wait": 200_000_000}
+        config = info["config"] | {"ack_wait": 1_000_000_000}
         await admin.api(
             "CONSUMER.CREATE.CLOCHE_COMMANDS.spawner-local", {"stream_name": COMMANDS_STREAM, "config": config}
         )
-        quick = ConsumerSpec(stream=SPEC.stream, durable=SPEC.durable, filters=SPEC.filters, ack_wait_s=0.2)
+        quick = ConsumerSpec(stream=SPEC.stream, durable=SPEC.durable, filters=SPEC.filters, ack_wait_s=1.0)
         calls = 0
 
         async def handle(subject: str, raw: bytes) -> None:
             nonlocal calls
             calls += 1
             if subject.endswith("slow"):
-                await asyncio.sleep(0.7)
+                await asyncio.sleep(2.5)
 
         await order(client, "slow")
         await order(client, "waits_for_slow")
