@@ -3,6 +3,7 @@
 import asyncio
 import datetime
 import json
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from nats import errors as nats_errors
@@ -109,6 +110,18 @@ async def fetch(
 async def fetch_last(bus: Bus, filter_: str, *, stream: str = LOG_STREAM) -> Entry | None:
     """The newest message that matches. Raises what `fetch` raises."""
     return await _one(bus, stream, {"last_by_subj": filter_})
+
+
+async def fetch_lasts(
+    bus: Bus, subjects: Sequence[str], *, up_to: int | None = None, stream: str = LOG_STREAM
+) -> list[Entry]:
+    """The newest message of each subject that has one, `up_to` a sequence: 1,000 at most, wildcards count as many.
+
+    Raises what `fetch` raises.
+    """
+    body: dict[str, Any] = {"multi_last": list(subjects), "batch": PAGE_ENTRIES}
+    body |= {} if up_to is None else {"up_to_seq": up_to}
+    return (await _collect(bus, stream, body)).entries
 
 
 async def fetch_one(bus: Bus, seq: int, *, stream: str = LOG_STREAM) -> Entry | None:

@@ -71,6 +71,7 @@ def objects_config(spec: BucketSpec) -> dict[str, Any]:
         **_bucket_config(spec),
         "name": f"OBJ_{spec.name}",
         "subjects": [f"$O.{spec.name}.C.>", f"$O.{spec.name}.M.>"],
+        "allow_atomic": True,
     }
 
 

@@ -7,6 +7,7 @@ import msgspec
 from contracts import codec, subjects
 from contracts.errors import ClocheError, Invalid, SandboxNotFound
 from contracts.events.command import CommandInput, CommandOutput, Stream
+from contracts.history import ListFilesAt, ReadFileAt
 from contracts.message import Order
 from contracts.queries import (
     QUERIES,
@@ -23,6 +24,7 @@ from contracts.queries import (
 from contracts.state import SandboxState
 from infra.bus import reader
 from infra.bus.connection import Bus
+from services.replay.files import FilesInTime
 from services.replay.projection import PAGE_BYTES, Projection
 
 FIRST_LOOK_BACK = 256
@@ -32,6 +34,7 @@ class Historian:
     def __init__(self, bus: Bus, projection: Projection) -> None:
         self._bus = bus
         self._projection = projection
+        self._files = FilesInTime(bus)
 
     async def answer(self, verb: str, raw: bytes) -> bytes:
         """Never raises for a bad question: the failure is the answer."""
@@ -53,6 +56,10 @@ class Historian:
                 return await self._events(query)
             case GetTerminal():
                 return await self._terminal(query)
+            case ListFilesAt():
+                return await self._files.list(query)
+            case ReadFileAt():
+                return await self._files.read(query)
         raise Invalid(f"no answer to {type(query).__name__}")
 
     def _known(self, sandbox: str) -> SandboxState:
