@@ -1,4 +1,4 @@
-"""The executor: runs commands through the keeper and puts every byte of them on the log."""
+"""The executor: runs commands through the keeper, every byte of them on the log; and works on files."""
 
 import asyncio
 
@@ -6,6 +6,7 @@ from contracts.spec import Isolation
 from contracts.state import SandboxState, Status
 from contracts.streams import executor_consumer
 from infra.access import open_as
+from infra.bus.broker import make_broker
 from infra.exclusive import exclusive
 from infra.journal import Journal
 from infra.lifecycles import Lifecycles
@@ -13,9 +14,13 @@ from infra.sandbox.providers import load_providers
 from infra.service import Ready
 from infra.settings import Settings
 from services.executor.attachments import Attachments
+from services.executor.files import FileTools
 from services.executor.handlers import Executor
 from services.executor.loop import take_orders
 from services.executor.memory import Memory
+from services.executor.places import Places
+from services.executor.routes import add_routes
+from services.executor.tool_calls import ToolCalls
 
 
 class ExecutorApp:
@@ -44,7 +49,9 @@ class ExecutorApp:
                 attachments=attachments,
                 memory=memory,
             )
-            async with asyncio.TaskGroup() as tasks:
+            places = Places(journal=journal, lifecycles=lifecycles, providers=providers)
+            tools = FileTools(data=settings.data, places=places, calls=ToolCalls(journal))
+            async with tools, asyncio.TaskGroup() as tasks:
                 tasks.create_task(lifecycles.follow())
                 tasks.create_task(attachments.hold())
                 await lifecycles.caught_up.wait()
@@ -53,7 +60,15 @@ class ExecutorApp:
                     _get_ready(tasks, executor, state, settings.node)
                 lifecycles.on_change(lambda state: _get_ready(tasks, executor, state, settings.node))
                 tasks.create_task(take_orders(bus, executor_consumer(settings.node), executor, journal))
-                ready()
+                tasks.create_task(tools.copies.sweep())
+                broker = make_broker(bus)
+                add_routes(broker, tools, settings.node)
+                await broker.start()
+                try:
+                    ready()
+                    await asyncio.Event().wait()
+                finally:
+                    await broker.stop()
 
 
 def _get_ready(tasks: asyncio.TaskGroup, executor: Executor, state: SandboxState, node: str) -> None:

@@ -1,0 +1,202 @@
+"""Searching files for a regular expression, in time that is linear in what is read.
+
+The engine goes over large blocks at once, not line by line, and lets other threads run meanwhile; a pattern that would
+make another engine try for ever is no slower here.
+"""
+
+import os
+import stat
+import time
+from typing import Any
+
+from contracts import codec
+from contracts.errors import ClocheError, Invalid
+from contracts.files import GrepFiles, GrepMatch, GrepResult
+from contracts.spelling import Spelled
+from infra.files.lines import Line, lines_with
+from infra.files.paths import Names, shown
+from infra.files.patterns import PathPattern, regexp
+from infra.files.trouble import told
+from infra.files.workspace import Workspace
+
+WINDOW = 4 << 20
+LEAST_WINDOW = 64 << 10
+HEAD = 8192
+"""A NUL in the first so many bytes: binary, skipped."""
+MAX_PROGRAM = 5000
+"""Of a compiled pattern: the time for a byte grows with it."""
+WORK = 1 << 28
+"""Bytes in a window times the size of the program: what is done between two looks at the clock."""
+MAX_BYTES = 600_000
+"""Of all that is told in one answer."""
+FILE_COST = 16 << 10
+"""What opening a file costs, in bytes that could be searched meanwhile."""
+_OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+
+
+def grep_files(workspace: Workspace, request: GrepFiles) -> GrepResult:
+    """Raises `Invalid` for a bad pattern or one that is too large, `SandboxFileNotFound`, `SandboxPathDenied`."""
+    names = workspace.names(request.path, request.path_bytes)
+    search = _Search(workspace, names, request)
+    with told(workspace.shown(names)):
+        try:
+            search.run()
+        except _Enough as enough:
+            return search.result(str(enough))
+    return search.result(None)
+
+
+class _Enough(Exception):
+    """There may be more, but not in this answer. Says what was used up."""
+
+
+class _Search:
+    def __init__(self, workspace: Workspace, top: Names, request: GrepFiles) -> None:
+        self._workspace = workspace
+        self._top = top
+        self._request = request
+        flags = "(?mi)" if request.ignore_case else "(?m)"
+        self._regexp = _checked(regexp(flags + request.pattern, shown=request.pattern, within_lines=True))
+        self._window = max(LEAST_WINDOW, min(WINDOW, WORK // self._regexp.programsize))
+        self._files = None if request.files is None else PathPattern(request.files, by_name=True)
+        self._deadline = time.monotonic() + request.timeout_ms / 1000
+        self._found: list[GrepMatch] = []
+        self._size = self._searched = self._matched = self._binary = 0
+        self._done = 0
+        """Work since the clock was looked at."""
+
+    def result(self, truncated_by: str | None) -> GrepResult:
+        return GrepResult(
+            path=self._workspace.shown(self._top),
+            matches=tuple(self._found),
+            files_searched=self._searched,
+            files_matched=self._matched,
+            binary_skipped=self._binary,
+            truncated=truncated_by is not None,
+            truncated_by=truncated_by,
+        )
+
+    def run(self) -> None:
+        with self._workspace.found(self._top) as descriptor:
+            is_directory = stat.S_ISDIR(os.fstat(descriptor).st_mode)
+        if is_directory:
+            self._tree()
+            return
+        with self._workspace.file(self._top) as descriptor:
+            self._file(descriptor, ())
+
+    def _tree(self) -> None:
+        waiting: list[Names] = [()]
+        while waiting:
+            names = waiting.pop()
+            try:
+                waiting += reversed(self._directory(names))
+            except (OSError, ClocheError):
+                # Gone, or not to be looked into; only the directory that was asked for must be there.
+                if not names:
+                    raise
+
+    def _directory(self, names: Names) -> list[Names]:
+        """Search its files; answers the directories in it."""
+        with self._workspace.directory((*self._top, *names)) as directory:
+            files, directories = _sorted_entries(directory)
+            for name in files:
+                path = (*names, name)
+                if self._files is None or self._files.matches(b"/".join(path)):
+                    self._open(directory, path)
+        return [(*names, name) for name in directories]
+
+    def _open(self, directory: int, path: Names) -> None:
+        """It was a file a moment ago: if it is a pipe by now, opening it does not wait, and it is not read."""
+        try:
+            descriptor = os.open(path[-1], _OPEN, dir_fd=directory)
+        except OSError:
+            return
+        try:
+            self._file(descriptor, path)
+        except OSError:
+            return
+        finally:
+            os.close(descriptor)
+
+    def _file(self, descriptor: int, path: Names) -> None:
+        info = os.fstat(descriptor)
+        try:
+            self._workspace.check_readable(info)
+        except ClocheError:
+            return
+        self._searched += 1
+        before = len(self._found)
+        try:
+            if info.st_size < self._window and len(data := os.read(descriptor, info.st_size + 1)) <= info.st_size:
+                self._block(data, 1, path, is_head=True)
+            else:
+                os.lseek(descriptor, 0, os.SEEK_SET)
+                self._blocks(descriptor, path)
+        finally:
+            self._matched += len(self._found) > before
+
+    def _blocks(self, descriptor: int, path: Names) -> None:
+        """The file in pieces that end with a line, as far as a line fits; memory stays flat."""
+        line, is_head, left = 1, True, b""
+        while data := os.read(descriptor, self._window):
+            data = left + data
+            cut = data.rfind(b"\n") + 1 or len(data)
+            data, left = data[:cut], data[cut:]
+            if not self._block(data, line, path, is_head=is_head):
+                return
+            line += data.count(b"\n")
+            is_head = False
+        self._block(left, line, path, is_head=is_head)
+
+    def _block(self, data: bytes, first: int, path: Names, *, is_head: bool) -> bool:
+        """False for a binary file."""
+        if is_head and data.find(b"\x00", 0, HEAD) >= 0:
+            self._binary += 1
+            return False
+        self._done += len(data) + FILE_COST
+        if self._done > self._window:
+            self._done = 0
+            if time.monotonic() > self._deadline:
+                raise _Enough("time")
+        match = self._regexp.search(data)
+        if match is not None:
+            where = shown((*self._top, *path), self._workspace.inside)
+            for line in lines_with(self._regexp, data, first, self._request.context):
+                self._add(where, line)
+        return True
+
+    def _add(self, path: Spelled, line: Line) -> None:
+        if len(self._found) == self._request.limit:
+            raise _Enough("matches")
+        match = GrepMatch(
+            path=path.text,
+            path_bytes=path.encoded,
+            line=line.number,
+            text=line.text,
+            before=line.before,
+            after=line.after,
+        )
+        self._size += len(codec.encode(match))
+        if self._size > MAX_BYTES:
+            raise _Enough("bytes")
+        self._found.append(match)
+
+
+def _checked(compiled: Any) -> Any:
+    if compiled.programsize > MAX_PROGRAM:
+        raise Invalid(f"the pattern is too large: {compiled.programsize} steps, {MAX_PROGRAM} at most")
+    return compiled
+
+
+def _sorted_entries(directory: int) -> tuple[list[bytes], list[bytes]]:
+    """The files and the directories in a directory; links and everything else are left out."""
+    files: list[bytes] = []
+    directories: list[bytes] = []
+    with os.scandir(directory) as entries:
+        for entry in entries:
+            if entry.is_file(follow_symlinks=False):
+                files.append(os.fsencode(entry.name))
+            elif entry.is_dir(follow_symlinks=False):
+                directories.append(os.fsencode(entry.name))
+    return sorted(files), sorted(directories)

@@ -1,0 +1,139 @@
+"""Uploads and downloads: each is one call in the log, however many requests it takes."""
+
+import asyncio
+import logging
+import time
+import weakref
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from contracts.errors import ClocheError, Failure, Invalid, SandboxCopyFailed
+from contracts.files import FileRequest
+from contracts.transfers import (
+    Download,
+    DownloadEnd,
+    DownloadEntries,
+    DownloadPieces,
+    TransferDone,
+    Upload,
+    UploadEnd,
+    UploadPieces,
+)
+from infra.files.downloading import begin_download, give_entries, give_pieces
+from infra.files.paths import names_of
+from infra.files.transfers import Transfer, Transfers, encoded
+from infra.files.trouble import told
+from infra.files.uploading import take_pieces, upload_state
+from infra.ids import new_id
+from services.executor.places import WorkspacePlace
+from services.executor.tool_calls import ToolCalls
+
+logger = logging.getLogger(__name__)
+
+GIVEN_UP_AFTER_S = 3600.0
+SWEEP_S = 600.0
+
+InThread = Callable[..., Awaitable[Any]]
+
+
+class Copies:
+    def __init__(self, transfers: Transfers, calls: ToolCalls, in_thread: InThread) -> None:
+        self._transfers = transfers
+        self._calls = calls
+        self._in_thread = in_thread
+        self._locks: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
+
+    async def obey(self, sandbox: str, place: WorkspacePlace, request: FileRequest) -> Struct:
+        transfer: str = getattr(request, "transfer", "")
+        async with self._locks.setdefault(f"{sandbox}.{transfer}", asyncio.Lock()):
+            if isinstance(request, Upload | Download):
+                return await self._begin(sandbox, place, request)
+            known: Transfer = await self._in_thread(self._transfers.load, sandbox, transfer)
+            if isinstance(request, UploadEnd | DownloadEnd):
+                return await self._end(known, place, request.failure)
+            answer: Struct = await self._in_thread(self._go_on, place, request, known)
+            return answer
+
+    async def sweep(self) -> None:
+        """For ever: ends what was begun and left."""
+        while True:
+            for left in await self._in_thread(self._transfers.abandoned, GIVEN_UP_AFTER_S):
+                why = SandboxCopyFailed("nothing came of it any more, and it was given up")
+                await self._finish(left, why.failure())
+                logger.info("%s: %s %s was given up", left.sandbox, left.kind, left.transfer)
+            await asyncio.sleep(SWEEP_S)
+
+    async def _begin(self, sandbox: str, place: WorkspacePlace, request: Upload | Download) -> Struct:
+        known: Transfer | None = await self._in_thread(self._known, sandbox, request.transfer)
+        wanted = _wanted(sandbox, request)
+        if known is None:
+            await self._calls.invoked(sandbox, wanted.call, wanted.kind, request)
+        try:
+            names = names_of(request.path, request.path_bytes, place.inside)
+            wanted = msgspec.structs.replace(wanted, path=encoded(names))
+            begun: Transfer = await self._in_thread(self._transfers.begin, wanted)
+            answer: Struct = await self._in_thread(self._first, place, begun)
+        except ClocheError as error:
+            if known is None:
+                await self._finish(wanted, error.failure())
+            raise
+        return answer
+
+    def _known(self, sandbox: str, transfer: str) -> Transfer | None:
+        try:
+            return self._transfers.load(sandbox, transfer)
+        except Invalid:
+            return None
+
+    def _first(self, place: WorkspacePlace, transfer: Transfer) -> Struct:
+        if transfer.kind == "upload":
+            return upload_state(transfer)
+        with told(place.inside, SandboxCopyFailed), place.open() as workspace:
+            return begin_download(workspace, transfer)
+
+    def _go_on(self, place: WorkspacePlace, request: FileRequest, transfer: Transfer) -> Struct:
+        with told(place.inside, SandboxCopyFailed), place.open() as workspace:
+            match request:
+                case UploadPieces() if transfer.kind == "upload":
+                    return upload_state(take_pieces(workspace, self._transfers, request, transfer, place.disk_bytes))
+                case DownloadEntries() if transfer.kind == "download":
+                    return give_entries(workspace, request, transfer)
+                case DownloadPieces() if transfer.kind == "download":
+                    given = give_pieces(workspace, request, transfer)
+                    self._transfers.save(given.transfer)
+                    return given.page
+        raise Invalid(f"transfer {transfer.transfer!r} is another kind: {transfer.kind}")
+
+    async def _end(self, transfer: Transfer, place: WorkspacePlace, failure: Failure | None) -> TransferDone:
+        if failure is None and transfer.part is not None:
+            raise Invalid("a file of this upload is not whole")
+        await self._finish(transfer, failure)
+        path = "/".join([place.inside, *(name.decode(errors="backslashreplace") for name in transfer.names)])
+        return TransferDone(path=path, files=transfer.files, bytes=transfer.bytes)
+
+    async def _finish(self, transfer: Transfer, failure: Failure | None) -> None:
+        await self._calls.returned(
+            transfer.sandbox,
+            transfer.call,
+            transfer.kind,
+            begun_ns=transfer.begun_ns,
+            asked_by=transfer.asked_by,
+            summary={"files": transfer.files, "bytes": transfer.bytes},
+            failure=failure,
+        )
+        await self._in_thread(self._transfers.end, transfer)
+
+
+def _wanted(sandbox: str, request: Upload | Download) -> Transfer:
+    return Transfer(
+        kind="upload" if isinstance(request, Upload) else "download",
+        sandbox=sandbox,
+        transfer=request.transfer,
+        call=new_id("t"),
+        asked_by=request.asked_by,
+        path="",
+        begun_ns=time.time_ns(),
+    )
