@@ -1,0 +1,143 @@
+"""Tells the log how a workspace differs from what the log has, and keeps what the log has."""
+
+import asyncio
+import errno
+import time
+
+from contracts.changes import Difference, compare, told
+from contracts.errors import ClocheError, Failure, SandboxCopyFailed, SandboxPathDenied
+from contracts.events.file import Action, EntryKind, FileError, FileManifest, FileOverflow, FileReady
+from contracts.manifest import Entry, Header, header_of
+from contracts.spelling import spell
+from infra.manifest.stored import StoredManifest, store_manifest
+from infra.watching.unified import unified
+from services.file_watcher import decide
+from services.file_watcher.intake import Taken
+from services.file_watcher.record import Record
+from services.file_watcher.told import Told
+from services.file_watcher.tools import Tools
+
+DIFFS_AT_ONCE = 50
+DIFFS_S = 0.5
+"""For all diffs of one look: whoever changes a thousand files at once is not waiting for a diff."""
+ERRORS_TOLD = 200
+"""Different paths of one workspace whose trouble is told."""
+
+
+class Teller:
+    def __init__(self, record: Record, tools: Tools, workspace: str, tree: Told) -> None:
+        self.record = record
+        self.told = tree
+        self._blobs = tools.blobs
+        self._files = tools.files
+        self._texts = tools.texts
+        self._workspace = workspace
+        self._changes = 0
+        self._complaints: dict[bytes, int | None] = {}
+
+    async def tell(self, taken: Taken, scope: set[bytes], noticed: dict[bytes, bytes]) -> None:
+        """What turns the told part of `scope` into what was taken. Raises `Conflict`."""
+        old = {path: self.told.tree[path] for path in scope if path not in taken.vanished}
+        differences = compare(old, taken.entries, decide.moves(self.told, taken.seen, noticed))
+        changes = [(each, told(each, self._workspace, diff)) for each, diff in await self._with_diffs(differences)]
+        for telling in decide.tellings(changes):
+            await self.record.append(telling.fact)
+            for difference in telling.differences:
+                self._apply(difference)
+            self._changes += len(telling.differences)
+        for path, seen in taken.seen.items():
+            self.told.saw(path, seen, sure=path in taken.sure)
+        if decide.is_manifest_due(self._changes, len(self.told.tree)):
+            await self.manifest()
+
+    def _apply(self, difference: Difference) -> None:
+        if difference.moved_from is not None:
+            self.told.drop(difference.moved_from)
+        if difference.entry is None:
+            self.told.drop(difference.path)
+        else:
+            self.told.put(difference.path, difference.entry)
+
+    def take_over(self, taken: Taken) -> None:
+        """As what there was before the first event."""
+        for path, entry in taken.entries.items():
+            self.told.put(path, entry)
+            self.told.saw(path, taken.seen[path], sure=path in taken.sure)
+
+    async def manifest(self) -> StoredManifest:
+        """Raises `Conflict`."""
+        stored = await store_manifest(self._blobs, self.told.tree, self._workspace)
+        await self.record.append(FileManifest(manifest=stored.sha256, files=stored.files, bytes=stored.bytes))
+        self._changes = 0
+        return stored
+
+    async def ready(self) -> None:
+        """Raises `Conflict`."""
+        stored = await store_manifest(self._blobs, self.told.tree, self._workspace)
+        await self.record.append(FileReady(files=stored.files, manifest=stored.sha256))
+        self._changes = 0
+
+    async def overflow(self, reason: str) -> None:
+        """Raises `Conflict`."""
+        await self.record.append(FileOverflow(reason=reason))
+
+    async def complain(self, path: bytes, error: OSError | ClocheError) -> None:
+        """Once for each trouble with a path. Raises `Conflict`."""
+        number = error.errno if isinstance(error, OSError) else None
+        if self._complaints.get(path, -1) == number or len(self._complaints) >= ERRORS_TOLD:
+            return
+        self._complaints[path] = number
+        name = spell(self._mounted(path))
+        await self.record.append(FileError(path=name.text, path_bytes=name.encoded, failure=_failure(error)))
+
+    def is_well(self, path: bytes) -> None:
+        """The next trouble with this path is news again."""
+        self._complaints.pop(path, None)
+
+    def header(self) -> Header:
+        """Of the tree as it is told."""
+        return header_of(self.told.tree, self._workspace)
+
+    def _mounted(self, path: bytes) -> bytes:
+        root = self._workspace.encode().rstrip(b"/")
+        return root + b"/" + path if path else root
+
+    async def _with_diffs(self, differences: list[Difference]) -> list[tuple[Difference, str | None]]:
+        wanted = [each for each in differences if each.action == Action.MODIFIED][:DIFFS_AT_ONCE]
+        deadline = time.monotonic() + DIFFS_S
+        diffs: dict[bytes, str | None] = {}
+        for each in wanted:
+            if time.monotonic() > deadline:
+                break
+            diffs[each.path] = await self._diff(self.told.tree.get(each.path), each.entry)
+        return [(each, diffs.get(each.path)) for each in differences]
+
+    async def _diff(self, old: Entry | None, new: Entry | None) -> str | None:
+        if old is None or new is None or old.sha256 == new.sha256:
+            return None
+        before, after = await self._text(old), await self._text(new)
+        if before is None or after is None:
+            return None
+        path = spell(self._mounted(new.raw_path)).text
+        diff = await asyncio.to_thread(unified, before, after, path)
+        return diff if diff is not None and len(diff.encode()) <= self._files.max_diff_bytes else None
+
+    async def _text(self, entry: Entry) -> str | None:
+        small = entry.kind == EntryKind.FILE and entry.size <= self._files.max_diff_bytes
+        if not small or entry.sha256 is None or entry.blob is None:
+            return None
+        data = self._texts.get(entry.sha256)
+        if data is None:
+            try:
+                data = await self._blobs.get(entry.blob)
+            except ClocheError:
+                return None
+        return decide.text_of(data)
+
+
+def _failure(error: OSError | ClocheError) -> Failure:
+    if isinstance(error, ClocheError):
+        return error.failure()
+    reason = error.strerror or str(error)
+    denied = error.errno in (errno.EACCES, errno.EPERM)
+    return (SandboxPathDenied(reason) if denied else SandboxCopyFailed(reason)).failure()

@@ -1,0 +1,49 @@
+"""A workspace's directory on the node, held open."""
+
+import os
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from contracts.events.file import EntryKind
+from contracts.manifest import Tree
+from infra.manifest.ignore import Rules
+
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class Workspace:
+    def __init__(self, place: Path) -> None:
+        """Raises `OSError` where there is no such directory."""
+        self._place = place
+        self.root = os.open(place, _DIRECTORY)
+        self.rules = Rules.read(self.root)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        os.close(self.root)
+
+    def is_there(self) -> bool:
+        """False once it is being removed: what happens to its files then is nobody's work."""
+        try:
+            return os.path.samestat(os.stat(self._place, follow_symlinks=False), os.fstat(self.root))  # noqa: PTH116
+        except OSError:
+            return False
+
+    def reload_rules(self) -> bool:
+        """True if they are others than before."""
+        before, self.rules = self.rules, Rules.read(self.root)
+        return before.text != self.rules.text
+
+    def hidden(self, tree: Tree) -> set[bytes]:
+        """What the rules ignore of it, by a rule for it or for a directory that it is in."""
+        found: set[bytes] = set()
+        for path in sorted(tree):
+            is_directory = tree[path].kind == EntryKind.DIRECTORY
+            if path.rpartition(b"/")[0] in found or self.rules.ignores(path, is_directory):
+                found.add(path)
+        return found
