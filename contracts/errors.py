@@ -16,6 +16,8 @@
     │       ├── SandboxFileNotFound         SANDBOX_FILE_NOT_FOUND            404
     │       ├── SandboxFileTooLarge         SANDBOX_FILE_TOO_LARGE            413
     │       ├── SandboxPathDenied           SANDBOX_PATH_DENIED               403
+    │       ├── SandboxEditNoMatch          SANDBOX_EDIT_NO_MATCH             409
+    │       ├── SandboxEditManyMatches      SANDBOX_EDIT_MANY_MATCHES         409
     │       ├── SandboxWriteFailed          SANDBOX_WRITE_FAILED              500
     │       └── SandboxCopyFailed           SANDBOX_COPY_FAILED               500
     ├── ContextMissing                      CONTEXT_MISSING                   400
@@ -123,6 +125,20 @@ class SandboxFileTooLarge(SandboxFileError):
 class SandboxPathDenied(SandboxFileError):
     code = "SANDBOX_PATH_DENIED"
     http_status = 403
+
+
+class SandboxEditNoMatch(SandboxFileError):
+    """What is to be replaced is not in the file."""
+
+    code = "SANDBOX_EDIT_NO_MATCH"
+    http_status = 409
+
+
+class SandboxEditManyMatches(SandboxFileError):
+    """What is to be replaced is in the file more than once."""
+
+    code = "SANDBOX_EDIT_MANY_MATCHES"
+    http_status = 409
 
 
 class SandboxWriteFailed(SandboxFileError):

@@ -5,6 +5,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
+from contracts import history
 from contracts.errors import Failure
 from contracts.ids import ExecId, SandboxId
 from contracts.message import Order
@@ -92,10 +93,12 @@ QUERIES: dict[str, type[Order]] = {
     "sandbox": GetSandbox,
     "events": ListEvents,
     "terminal": GetTerminal,
+    **history.REQUESTS,
 }
 ANSWERS: dict[str, type[Struct]] = {
     "sandboxes": SandboxList,
     "sandbox": SandboxState,
     "events": EventList,
     "terminal": Terminal,
+    **history.ANSWERS,
 }

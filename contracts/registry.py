@@ -38,6 +38,7 @@ EVENTS: dict[str, type[Fact]] = {
     "file.moved": file.FileMoved,
     "file.batch": file.FileBatch,
     "file.ready": file.FileReady,
+    "file.manifest": file.FileManifest,
     "file.overflow": file.FileOverflow,
     "file.error": file.FileError,
     "tool.invoked": tool.ToolInvoked,

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from contracts import queries, subjects, worktrees
+from contracts import files, queries, subjects, transfers, worktrees
 from contracts.events.audit import DeadLetter
 from contracts.message import CommandHead, EventHead
 from contracts.queries import Reply
@@ -30,7 +30,6 @@ _PARAMETERS = {
     "RUN": "The agent's run: the id of the `agent.start` that asked for it.",
     "SERVICE": "The service that gave up.",
     "COMMAND": "The id of the command that was given up.",
-    "VERB": "What is to be done with files.",
     "REPLAY": "The replay: the id of the `replay.start` that asked for it.",
     "ORIGINAL": "The event's own subject, without its first two tokens.",
 }
@@ -40,10 +39,12 @@ _PARAMETERS = {
 QUERIES: dict[str, type[msgspec.Struct]] = {
     **queries.QUERIES,
     **{f"git.{verb}": kind for verb, kind in worktrees.REQUESTS.items()},
+    **{f"files.{verb}": kind for verb, kind in (files.REQUESTS | transfers.REQUESTS).items()},
 }
 ANSWERS: dict[str, type[msgspec.Struct]] = {
     **queries.ANSWERS,
     **{f"git.{verb}": kind for verb, kind in worktrees.ANSWERS.items()},
+    **{f"files.{verb}": kind for verb, kind in (files.ANSWERS | transfers.ANSWERS).items()},
 }
 """Every request that is answered, and its answer."""
 
@@ -177,14 +178,18 @@ def _channels() -> Iterator[_Channel]:
     for verb in QUERIES:
         yield _Channel(f"query.{verb}", _rpc(verb), "receive", (_question(verb),))
         yield _Channel(f"answer.{verb}", None, "send", (_answer(verb),))
-    yield _Channel("files", subjects.files_rpc("NODE", "SANDBOX", "VERB"), "receive", ())
     written = tuple({message.name: message for channel in events for message in channel.messages}.values())
     yield _Channel("replayed", subjects.replayed("REPLAY", "ORIGINAL"), "send", written)
 
 
 def _rpc(query: str) -> str:
     family, _, verb = query.rpartition(".")
-    return subjects.git_rpc("NODE", "SANDBOX", verb) if family == "git" else subjects.state_rpc(verb)
+    match family:
+        case "git":
+            return subjects.git_rpc("NODE", "SANDBOX", verb)
+        case "files":
+            return subjects.files_rpc("NODE", "SANDBOX", verb)
+    return subjects.state_rpc(verb)
 
 
 def _command_channels() -> Iterator[_Channel]:

@@ -133,6 +133,25 @@ class Docker(_Part, frozen=True, kw_only=True):
     runtime: Name | None = None
 
 
+class RestartPolicy(StrEnum):
+    """What is done about a sandbox that dies without being told to."""
+
+    NEVER = "never"
+    ON_FAILURE = "on_failure"
+    """Not what ended by itself with code 0."""
+    ALWAYS = "always"
+
+
+class Restart(_Part, frozen=True, kw_only=True):
+    """Recovery from a death. What was stopped, by a person or by a limit, stays stopped."""
+
+    policy: RestartPolicy = RestartPolicy.ON_FAILURE
+    max_attempts: Annotated[int, Meta(ge=0, le=100)] = 3
+    """Then it has failed. Counted anew once it has run for ten minutes."""
+    backoff_ms: Annotated[int, Meta(ge=0, le=60_000)] = 1000
+    """Before the second attempt; doubles with each further one, up to a minute. The first is at once."""
+
+
 class Devcontainer(_Part, frozen=True, kw_only=True):
     config: RelativePath = ".devcontainer/devcontainer.json"
     features: Annotated[dict[str, dict[str, str | bool]], Meta(max_length=50)] = {}
@@ -149,6 +168,9 @@ class SandboxSpec(_Part, frozen=True, kw_only=True):
     permissions: Permissions = Permissions()
     docker: Docker = Docker()
     devcontainer: Devcontainer = Devcontainer()
+    restart: Restart = Restart()
+    idle_stop_ms: Annotated[int, Meta(ge=1000, le=86_400_000)] | None = None
+    """Stopped when nothing has happened in it for so long. Absent = never."""
     agent_id: Token | None = None
     project_id: Token | None = None
     task_id: Token | None = None

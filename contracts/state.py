@@ -16,6 +16,8 @@ from contracts.spec import Isolation, SandboxSpec
 
 RECENT_COMMANDS = 20
 ARGV_CHARACTERS = 500
+ORDERS_REMEMBERED = 32
+"""An order that was obeyed may be delivered again, for a while."""
 
 
 class Status(StrEnum):
@@ -43,6 +45,17 @@ class CommandState(Struct, frozen=True, kw_only=True):
     duration_ms: float | None = None
 
 
+class Recovery(Struct, frozen=True, kw_only=True):
+    attempt: int
+    """0 where a person asked."""
+    reason: str
+    command: str | None = None
+    """The id of the order that asked for it."""
+    begun_at: datetime.datetime
+    sequence: int | None = None
+    """Its files are restored as of this sequence; None = as they are."""
+
+
 class SandboxState(Struct, frozen=True, kw_only=True):
     sandbox: str
     status: Status
@@ -68,6 +81,13 @@ class SandboxState(Struct, frozen=True, kw_only=True):
     error: Failure | None = None
     health: str = "unknown"
     retries: int = 0
+    """Attempts at recovery; see `contracts.recovery`."""
+    recovery: Recovery | None = None
+    """The last that was begun."""
+    former_nodes: tuple[str, ...] = ()
+    """Whose it was before it was recovered elsewhere."""
+    obeyed: tuple[str, ...] = ()
+    """The ids of the last orders that moved it, oldest first."""
     running: dict[str, CommandState] = {}
     recent: tuple[CommandState, ...] = ()
     """The last commands that ended, oldest first."""
@@ -103,7 +123,7 @@ def apply(state: SandboxState | None, sequence: int, head: EventHead) -> Sandbox
         return None
     moved = replace(state, applied_sequence=sequence, last_event_at=head.time)
     if head.type.startswith("sandbox."):
-        moved = replace(moved, lifecycle_sequence=sequence)
+        moved = replace(moved, lifecycle_sequence=sequence, obeyed=_with_order(state.obeyed, head.correlationid))
     if fact is None:
         return moved
     if head.type.startswith("sandbox."):
@@ -111,6 +131,12 @@ def apply(state: SandboxState | None, sequence: int, head: EventHead) -> Sandbox
     if head.type.startswith("command."):
         return _command(moved, sequence, head, fact)
     return _around(moved, fact)
+
+
+def _with_order(obeyed: tuple[str, ...], command: str | None) -> tuple[str, ...]:
+    if command is None or command in obeyed:
+        return obeyed
+    return (*obeyed, command)[-ORDERS_REMEMBERED:]
 
 
 def _created(sequence: int, head: EventHead, fact: sandbox.SandboxCreating) -> SandboxState:
@@ -121,6 +147,7 @@ def _created(sequence: int, head: EventHead, fact: sandbox.SandboxCreating) -> S
         isolation=fact.isolation,
         spec=fact.spec,
         requested_by=head.correlationid,
+        obeyed=_with_order((), head.correlationid),
         workspace=fact.spec.workspace.path,
         created_at=head.time,
         last_event_at=head.time,
@@ -150,6 +177,8 @@ def _lifecycle(state: SandboxState, head: EventHead, fact: Fact) -> SandboxState
                 started_at=head.time,
                 completed_at=None,
                 error=None,
+                health="unknown",
+                retries=0,
             )
         case sandbox.SandboxPaused():
             return replace(state, status=Status.PAUSED)
@@ -162,7 +191,7 @@ def _lifecycle(state: SandboxState, head: EventHead, fact: Fact) -> SandboxState
         case sandbox.SandboxFailed():
             return replace(state, status=Status.FAILED, completed_at=head.time, error=fact.failure)
         case sandbox.SandboxRecovering():
-            return replace(state, status=Status.CREATING, node=fact.node, retries=fact.attempt)
+            return _recovering(state, head, fact)
         case sandbox.SandboxRecovered():
             return replace(
                 state,
@@ -170,10 +199,31 @@ def _lifecycle(state: SandboxState, head: EventHead, fact: Fact) -> SandboxState
                 node=fact.node,
                 instance=fact.instance,
                 retries=fact.attempt,
+                started_at=head.time,
                 completed_at=None,
                 error=None,
+                health="unknown",
             )
     return state
+
+
+def _recovering(state: SandboxState, head: EventHead, fact: sandbox.SandboxRecovering) -> SandboxState:
+    recovery = Recovery(
+        attempt=fact.attempt,
+        reason=fact.reason,
+        command=head.correlationid,
+        begun_at=head.time,
+        sequence=fact.sequence,
+    )
+    others = {*state.former_nodes, state.node} - {fact.node}
+    return replace(
+        state,
+        status=Status.CREATING,
+        node=fact.node,
+        retries=fact.attempt,
+        recovery=recovery,
+        former_nodes=tuple(sorted(others)),
+    )
 
 
 def _command(state: SandboxState, sequence: int, head: EventHead, fact: Fact) -> SandboxState:
@@ -246,7 +296,8 @@ def _around(state: SandboxState, fact: Fact) -> SandboxState:
         case health.HealthUnhealthy():
             return replace(state, health="unhealthy")
         case health.HealthDied():
-            return replace(state, health="died")
+            # It may be told after the sandbox has come back: then it is not of this life.
+            return replace(state, health="died") if fact.instance in (None, state.instance) else state
         case agent.AgentMetrics():
             spent = fact.input_tokens + fact.output_tokens
             return replace(state, cost_usd=state.cost_usd + fact.cost_usd, tokens=state.tokens + spent)

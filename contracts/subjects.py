@@ -33,7 +33,7 @@ FAMILIES: dict[str, tuple[str, ...]] = {
     ),
     "health": ("healthy", "unhealthy", "limit_exceeded", "died"),
     "command": ("started", "input", "output", "completed", "timed_out", "cancelled", "rejected", "lost"),
-    "file": ("created", "modified", "deleted", "moved", "batch", "ready", "overflow", "error"),
+    "file": ("created", "modified", "deleted", "moved", "batch", "ready", "manifest", "overflow", "error"),
     "tool": ("invoked", "returned"),
     "agent": (
         "started", "thinking", "message", "tool_use", "tool_result", "approval_requested", "approved", "rejected",
@@ -57,6 +57,18 @@ class CommandSubject(NamedTuple):
 
 
 class GitSubject(NamedTuple):
+    node: str
+    sandbox: str
+    verb: str
+
+
+class FilesSubject(NamedTuple):
+    node: str
+    sandbox: str
+    verb: str
+
+
+class WatchSubject(NamedTuple):
     node: str
     sandbox: str
     verb: str
@@ -160,12 +172,44 @@ def lifecycle(sandbox: str) -> str:
     return f"{ROOT}.log.{sandbox}.sandbox.*"
 
 
+def health_events(sandbox: str) -> str:
+    """The subjects whose last sequence guards what is told of a sandbox's health."""
+    return f"{ROOT}.log.{_token(sandbox, 'sandbox')}.health.*"
+
+
+def outputs(sandbox: str) -> str:
+    """What the commands of a sandbox wrote."""
+    return f"{ROOT}.log.{_token(sandbox, 'sandbox')}.command.output.*"
+
+
+def file_events(sandbox: str) -> str:
+    """The subjects whose last sequence guards what is told of a sandbox's files."""
+    return f"{ROOT}.log.{_token(sandbox, 'sandbox')}.file.*"
+
+
 def vitals(sandbox: str, kind: str) -> str:
     return f"{ROOT}.vitals.{_token(sandbox, 'sandbox')}.{kind}"
 
 
+def vitals_of_all(kind: str) -> str:
+    return f"{ROOT}.vitals.*.{kind}"
+
+
 def files_rpc(node: str, sandbox: str, verb: str) -> str:
-    return f"{ROOT}.rpc.{_token(node, 'node')}.{_token(sandbox, 'sandbox')}.files.{verb}"
+    return f"{ROOT}.rpc.{_token(node, 'node')}.{_token(sandbox, 'sandbox')}.files.{_token(verb, 'verb')}"
+
+
+def files_rpc_filter(node: str) -> str:
+    """Every request about the files of a node's sandboxes."""
+    return f"{ROOT}.rpc.{_token(node, 'node')}.*.files.*"
+
+
+def parse_files_rpc(subject: str) -> FilesSubject:
+    """Raises `Invalid` for anything that is not `files_rpc` of some node, sandbox and verb."""
+    parts = subject.split(".")
+    if len(parts) != 6 or parts[:2] != [ROOT, "rpc"] or parts[4] != "files":
+        raise Invalid(f"{subject[:200]!r} is not cloche.rpc.<node>.<sandbox>.files.<verb>")
+    return FilesSubject(_token(parts[2], "node"), _token(parts[3], "sandbox"), _token(parts[5], "verb"))
 
 
 def git_rpc(node: str, sandbox: str, verb: str) -> str:
@@ -183,6 +227,23 @@ def parse_git_rpc(subject: str) -> GitSubject:
     if len(parts) != 6 or parts[:2] != [ROOT, "rpc"] or parts[4] != "git":
         raise Invalid(f"{subject[:200]!r} is not cloche.rpc.<node>.<sandbox>.git.<verb>")
     return GitSubject(_token(parts[2], "node"), _token(parts[3], "sandbox"), _token(parts[5], "verb"))
+
+
+def watch_rpc(node: str, sandbox: str, verb: str) -> str:
+    return f"{ROOT}.rpc.{_token(node, 'node')}.{_token(sandbox, 'sandbox')}.watch.{_token(verb, 'verb')}"
+
+
+def watch_rpc_filter(node: str) -> str:
+    """Every request to whoever follows the files of a node's sandboxes."""
+    return f"{ROOT}.rpc.{_token(node, 'node')}.*.watch.*"
+
+
+def parse_watch_rpc(subject: str) -> WatchSubject:
+    """Raises `Invalid` for anything that is not `watch_rpc` of some node, sandbox and verb."""
+    parts = subject.split(".")
+    if len(parts) != 6 or parts[:2] != [ROOT, "rpc"] or parts[4] != "watch":
+        raise Invalid(f"{subject[:200]!r} is not cloche.rpc.<node>.<sandbox>.watch.<verb>")
+    return WatchSubject(_token(parts[2], "node"), _token(parts[3], "sandbox"), _token(parts[5], "verb"))
 
 
 def state_rpc(verb: str) -> str:

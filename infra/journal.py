@@ -84,6 +84,16 @@ class Journal:
         entries = reader.read(self._bus, [subjects.lifecycle(sandbox)], 1, follow=False)
         return fold([Sequenced(entry.seq, codec.decode_head(entry.data)) async for entry in entries])
 
+    async def was_told(self, sandbox: str, tag: str, command: str) -> bool:
+        """Whether the last event of this kind is the answer to this command. Raises `Unavailable`."""
+        newest = await reader.last(self._bus, subjects.event(sandbox, tag))
+        return newest is not None and codec.decode_head(newest.data).correlationid == command
+
+    async def last(self, sandbox: str, tag: str) -> Fact | None:
+        """The last fact of this kind; None where there is none that can be read. Raises `Unavailable`."""
+        newest = await reader.last(self._bus, subjects.event(sandbox, tag))
+        return None if newest is None else codec.decode_fact(codec.decode_head(newest.data))
+
     def dead_letter(self, subject: str, raw: bytes, failure: Failure, *, delivered: int, sequence: int) -> Written:
         """`sequence` is the message's own in the command stream: one dead letter each, however often it is written."""
         packed = pack(raw[:DEAD_LETTER_BYTES])

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from contracts.errors import Invalid
+from contracts.guardian import Guardian
 from contracts.ids import Token
 from contracts.spec import SandboxSpec
 from contracts.streams import Limits
@@ -31,7 +32,8 @@ class Intervals(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How often the things happen that nothing else triggers."""
 
     sweep_s: Annotated[float, Meta(ge=0.1, le=3600)] = 5.0
-    health_s: Annotated[float, Meta(ge=0.1, le=3600)] = 5.0
+    health_s: Annotated[float, Meta(ge=0.1, le=3600)] = 30.0
+    """Between two looks at a sandbox. What dies is noticed at once; this is for what nobody tells of."""
     leftovers_s: Annotated[float, Meta(ge=0.1, le=3600)] = 60.0
 
 
@@ -44,6 +46,21 @@ class Pool(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Beside the default specification: each is laid over it."""
     after_s: Annotated[float, Meta(ge=0, le=3600)] = 0.2
     """Of quiet before one is made: what somebody waits for comes first."""
+
+
+class Files(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How the files of workspaces are followed."""
+
+    quiet_ms: Annotated[int, Meta(ge=0, le=60_000)] = 100
+    """Changes are told once nothing has changed for so long: of each file only what it is then."""
+    longest_ms: Annotated[int, Meta(ge=0, le=600_000)] = 1000
+    """They are told after so long in any case."""
+    max_diff_bytes: Annotated[int, Meta(ge=0, le=65_536)] = 65_536
+    """Of a text that has a diff in its event."""
+    max_blob_bytes: Annotated[int, Meta(ge=0, le=1 << 34)] = 64 << 20
+    """Of a file whose content is kept. Of a larger one only that it is there, so it cannot be restored."""
+    rescan_s: Annotated[float, Meta(ge=0.1, le=3600)] = 10.0
+    """Between looks at the whole of a workspace that the kernel has no watches left for."""
 
 
 class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -61,6 +78,8 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     sandbox: SandboxSpec = SandboxSpec()
     """Defaults that each sandbox's own specification is laid over."""
     pool: Pool = Pool()
+    files: Files = Files()
+    guardian: Guardian = Guardian()
     max_sandboxes: Annotated[int, Meta(ge=1, le=10_000)] = 100
 
 
@@ -79,6 +98,7 @@ VARIABLES: dict[str, _Variable] = {
     "CLOCHE_MAX_SANDBOXES": _Variable("max_sandboxes", number=True),
     "CLOCHE_ISOLATION": _Variable("sandbox.isolation"),
     "CLOCHE_POOL": _Variable("pool.size", number=True),
+    "CLOCHE_GUARDIAN": _Variable("guardian.mode"),
 }
 """Other `CLOCHE_*` names are left alone: they may belong to somebody else."""
 

@@ -5,10 +5,12 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from contracts.errors import Failure
 from contracts.ids import Name, SandboxId
 from contracts.message import Order
 
 Reason = Annotated[str, Meta(max_length=1000)]
+Instance = Annotated[str, Meta(max_length=200)]
 
 
 class CreateSandbox(Order, frozen=True, kw_only=True):
@@ -25,6 +27,10 @@ class StartSandbox(Order, frozen=True, kw_only=True):
 class StopSandbox(Order, frozen=True, kw_only=True):
     grace_ms: Annotated[int, Meta(ge=0, le=600_000)] = 10_000
     reason: Reason = "asked"
+    instance: Instance | None = None
+    """Only if it is still this life of the sandbox; absent = whichever it is."""
+    failure: Failure | None = None
+    """Where nobody asked for it: why, for `sandbox.stopped`."""
 
 
 class PauseSandbox(Order, frozen=True, kw_only=True):
@@ -47,6 +53,8 @@ class RecoverSandbox(Order, frozen=True, kw_only=True):
     reason: Reason = "asked"
     sequence: Annotated[int, Meta(ge=1)] | None = None
     """Restore the workspace as of this sequence; absent = the last that is known."""
+    instance: Instance | None = None
+    """Only if it is still this life that died. Absent = a person asks, also for one that was stopped or has failed."""
 
 
 class ForkSandbox(Order, frozen=True, kw_only=True):

@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 
-from contracts.message import Fact
+from contracts.message import Fact, Time
 
 
 class DeathCause(StrEnum):
@@ -13,6 +13,13 @@ class DeathCause(StrEnum):
     ENGINE_LOST = "engine_lost"
     REBOOTED = "rebooted"
     UNKNOWN = "unknown"
+
+
+class DeathAction(StrEnum):
+    """What the spawner is asked for."""
+
+    RECOVER = "recover"
+    STOP = "stop"
 
 
 class HealthHealthy(Fact, frozen=True, kw_only=True):
@@ -36,6 +43,13 @@ class HealthDied(Fact, frozen=True, kw_only=True):
     exit_code: int | None = None
     signal: int | None = None
     last_output: str = ""
+    instance: str | None = None
+    """The life that ended. There is one `health.died` for each."""
+    action: DeathAction = DeathAction.STOP
+    due: Time | None = None
+    """When the action is asked for: a lease that whoever monitors next goes on with."""
+    looked_at: tuple[str, ...] = ()
+    """Where the cause was looked for, when it is unknown."""
 
 
 class VitalsHeartbeat(Fact, frozen=True, kw_only=True):

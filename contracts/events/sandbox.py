@@ -59,12 +59,18 @@ class SandboxSnapshotted(Fact, frozen=True, kw_only=True):
     files: int
     size: int
     label: str | None = None
+    sequence: int | None = None
+    """The `file.manifest` that told it: the files at this sequence are those of the manifest."""
 
 
 class SandboxRecovering(Fact, frozen=True, kw_only=True):
     attempt: int
+    """0 where a person asked: that does not count."""
     reason: str
     node: str
+    """Whose it is from now on."""
+    sequence: int | None = None
+    """The workspace is made anew as it was then. Absent = it is kept as it is."""
 
 
 class SandboxRecovered(Fact, frozen=True, kw_only=True):
@@ -72,3 +78,5 @@ class SandboxRecovered(Fact, frozen=True, kw_only=True):
     node: str
     instance: str
     restored_sequence: int | None = None
+    notes: tuple[str, ...] = ()
+    """What of the workspace could not be brought back, and the like."""

@@ -1,27 +1,36 @@
 """A sandbox, as a program outside sees it."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from contracts import codec, subjects
 from contracts.commands import sandbox as orders
 from contracts.commands.command import Asker, PtySize, RunCommand
-from contracts.errors import SandboxNotFound, from_failure
+from contracts.errors import Conflict, SandboxNotFound, from_failure
+from contracts.events.sandbox import SandboxRecovered, SandboxRecovering, SandboxSnapshotted
 from contracts.message import EventHead, Order
 from contracts.payload import unpack
 from contracts.proof import TERMINAL
 from contracts.state import SandboxState, Sequenced, Status, apply, fold
+from contracts.watch import Flush, Flushed
 from contracts.worktrees import ANSWERS, CommitWorktree, DiffWorktree, WorktreeCommit, WorktreeDiff
 from infra.bus import reader
 from infra.bus.connection import Bus
 from infra.bus.live import Live
 from infra.client.asking import ask
 from infra.client.execution import CommandResult, Execution
+from infra.client.files import Files
 from infra.client.orders import publish, raise_if_given_up
 from infra.ids import new_id
 
+if TYPE_CHECKING:
+    from infra.client.history import FileHistory
+
 GIT_TIMEOUT_S = 120.0
 """The server forgets whom to answer after two minutes."""
+
+
+FLUSH_TIMEOUT_S = 60.0
 
 
 class LogEvent(NamedTuple):
@@ -42,6 +51,26 @@ class Diff(NamedTuple):
     branch: str
 
 
+class Snapshot(NamedTuple):
+    sequence: int
+    """The files at this sequence are those of the manifest."""
+    manifest: str
+    """sha256 of the manifest's blob."""
+    files: int
+    """Entries of every kind."""
+    size: int
+    """Bytes of all contents."""
+
+
+class Recovered(NamedTuple):
+    node: str
+    """Whose it is now."""
+    sequence: int | None
+    """The workspace is as it was then; None = it was kept as it is."""
+    notes: tuple[str, ...]
+    """What could not be brought back, and the like."""
+
+
 class Sandbox:
     def __init__(self, bus: Bus, state: SandboxState) -> None:
         self._bus = bus
@@ -51,6 +80,14 @@ class Sandbox:
     @property
     def id(self) -> str:
         return self.state.sandbox
+
+    @property
+    def history(self) -> "FileHistory":
+        """Its files at any sequence of the log, running or gone."""
+        # Few need it, and importing it would be a tenth of a short command line.
+        from infra.client.history import FileHistory
+
+        return FileHistory(self._bus, self.id, self.state.first_sequence)
 
     async def start(
         self,
@@ -151,8 +188,63 @@ class Sandbox:
     async def resume(self) -> None:
         await self._until({Status.RUNNING}, orders.ResumeSandbox())
 
+    async def recover(self, *, at: int | None = None, node: str | None = None, reason: str = "asked") -> Recovered:
+        """Have it made again under the same id, and wait until it runs: what runs in it now is ended.
+
+        Its workspace is kept as it is, unless `at` names a sequence of the log to go back to, or another `node` is to
+        have it from now on; then it is restored from the log. Also for one that was stopped, has failed, or whose node
+        is gone for good.
+
+        Raises `SandboxInvalidState` for one that is removed, `Invalid` where nothing of its files is on record at that
+        sequence, `Conflict` when somebody else recovers it meanwhile, or what keeps it from being made.
+        """
+        self.state = await load_state(self._bus, self.id)
+        order = orders.RecoverSandbox(reason=reason, sequence=at)
+        command = await publish(self._bus, node or self.state.node, self.id, order)
+        begun = False
+        async for head, state in _told(self._bus, self.id, command, self.state, self.state.lifecycle_sequence):
+            self.state = state
+            fact = codec.decode_fact(head)
+            if head.correlationid == command and isinstance(fact, SandboxRecovered):
+                return Recovered(fact.node, fact.restored_sequence, fact.notes)
+            if head.correlationid == command:
+                begun = begun or isinstance(fact, SandboxRecovering)
+            elif begun:
+                raise Conflict(f"sandbox {self.id!r} is {state.status}: somebody else has moved it meanwhile")
+        raise SandboxNotFound(f"there is no sandbox {self.id!r}")
+
     async def remove(self, *, reason: str = "asked") -> None:
         await self._until({Status.REMOVED}, orders.RemoveSandbox(reason=reason))
+
+    async def flush(self, *, manifest: bool = False) -> Flushed:
+        """Everything that is in its workspace now is in the log, at or before the sequence of the answer.
+
+        `manifest` also stores a list of the whole tree. Raises `SandboxNotFound`, `SandboxInvalidState` for one that
+        is removed, `Unavailable` while nobody follows its files.
+        """
+        subject = subjects.watch_rpc(self.state.node, self.id, "flush")
+        request = Flush(manifest=manifest)
+        answer: Flushed = await ask(self._bus, subject, request, Flushed, timeout=FLUSH_TIMEOUT_S)
+        return answer
+
+    async def snapshot(self, *, label: str | None = None) -> Snapshot:
+        """Have the log name the whole of its workspace as it is now: a point to come back to.
+
+        Raises `SandboxInvalidState` for one that is removed, or still being made.
+        """
+        self.state = await load_state(self._bus, self.id)
+        command = await publish(self._bus, self.state.node, self.id, orders.SnapshotSandbox(label=label))
+        filters = [
+            *subjects.events_of(self.id, family="sandbox", kind="snapshotted"),
+            *subjects.events_of(self.id, family=subjects.DEAD_LETTER, scope=command),
+        ]
+        async for entry in reader.read(self._bus, filters, self.state.lifecycle_sequence, follow=True):
+            head = codec.decode_head(entry.data)
+            raise_if_given_up(head, command)
+            fact = codec.decode_fact(head)
+            if isinstance(fact, SandboxSnapshotted) and head.correlationid == command:
+                return Snapshot(fact.sequence or entry.seq, fact.manifest, fact.files, fact.size)
+        raise SandboxNotFound(f"there is no sandbox {self.id!r}")
 
     async def diff(self, *, stat: bool = False) -> Diff:
         """What differs in its workspace from the commit that it began from, running or not.
@@ -171,6 +263,11 @@ class Sandbox:
         """
         answer: WorktreeCommit = await self._ask_git("commit", CommitWorktree(message=message))
         return answer
+
+    @property
+    def files(self) -> Files:
+        """Its files, as long as it has a workspace."""
+        return Files(self._bus, node=self.state.node, sandbox=self.id)
 
     async def _ask_git(self, verb: str, request: Order) -> Any:
         subject = subjects.git_rpc(self.state.node, self.id, verb)
@@ -215,6 +312,13 @@ async def settled(bus: Bus, command: str, wanted: set[Status], state: SandboxSta
 async def _moves(
     bus: Bus, sandbox: str, command: str, state: SandboxState | None, start: int
 ) -> AsyncIterator[SandboxState]:
+    async for _, moved in _told(bus, sandbox, command, state, start):
+        yield moved
+
+
+async def _told(
+    bus: Bus, sandbox: str, command: str, state: SandboxState | None, start: int
+) -> AsyncIterator[tuple[EventHead, SandboxState]]:
     filters = [subjects.lifecycle(sandbox), *subjects.events_of(sandbox, family=subjects.DEAD_LETTER, scope=command)]
     async for entry in reader.read(bus, filters, start, follow=True):
         head = codec.decode_head(entry.data)
@@ -222,6 +326,6 @@ async def _moves(
         state = apply(state, entry.seq, head)
         if state is None:
             continue
-        yield state
+        yield head, state
         if state.status == Status.FAILED and state.error is not None and head.correlationid == command:
             raise from_failure(state.error)

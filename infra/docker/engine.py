@@ -1,5 +1,6 @@
 """One engine, and a connection to it that is opened when it is first needed."""
 
+import asyncio
 from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Self, TypeVar
@@ -59,6 +60,16 @@ class Engine:
     async def ping(self) -> None:
         async with asking("reach the Docker engine", PING_S):
             await (await self.client()).version()
+
+    async def takes_calls(self) -> bool:
+        """False for one that is about to end, too: it answers on connections that it has, and takes no new ones."""
+        try:
+            async with asyncio.timeout(PING_S):
+                _, writer = await asyncio.open_unix_connection(self.address.removeprefix(UNIX))
+        except (OSError, TimeoutError):
+            return False
+        writer.close()
+        return True
 
     async def info(self) -> EngineInfo:
         """Asked once."""

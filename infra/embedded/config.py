@@ -23,6 +23,7 @@ ONE_REPLY = (
     "$JS.ACK.>",
     "$JS.API.STREAM.INFO.*",
     "$JS.API.STREAM.MSG.DELETE.*",
+    "$JS.API.STREAM.PURGE.*",
     "$JS.API.CONSUMER.INFO.>",
     "$JS.API.CONSUMER.LIST.*",
 )

@@ -8,8 +8,9 @@ rights of the asker. So a client that may ask anything at all could have its own
 asker's own account, where no stream listens.
 
 Nobody but `admin` creates, changes, purges or deletes streams and consumers, and nobody else needs to: readers use
-direct get, services pull from durables that provisioning made. The one exception is the spawner, who may delete a
-message of CLOCHE_COMMANDS: the sweep of commands that no consumer covers.
+direct get, services pull from durables that provisioning made. There are two exceptions: the spawner may delete a
+message of CLOCHE_COMMANDS (the sweep of commands that no consumer covers), and the file watcher, who writes the blobs,
+may remove what nothing refers to.
 """
 
 from collections.abc import Iterable
@@ -45,14 +46,17 @@ FAMILIES: dict[str, tuple[str, ...]] = {
 }
 """Which event families each may write. A family has one writer."""
 
-COMMANDERS = frozenset({"health_monitor", "agent", "guardian", "gateway", CLIENT})
+COMMANDERS = frozenset({"agent", "guardian", "gateway", CLIENT})
 
 FILES_RPC = f"{subjects.ROOT}.rpc.*.*.files.>"
 GIT_RPC = f"{subjects.ROOT}.rpc.*.*.git.*"
+WATCH_RPC = f"{subjects.ROOT}.rpc.*.*.watch.*"
 STATE_RPC = f"{subjects.ROOT}.rpc.state.>"
 REPLAYED = f"{subjects.ROOT}.replay.>"
-RPC: dict[str, str] = {"executor": FILES_RPC, "spawner": GIT_RPC, "replay": STATE_RPC}
+RPC: dict[str, str] = {"executor": FILES_RPC, "spawner": GIT_RPC, "file_watcher": WATCH_RPC, "replay": STATE_RPC}
 """Who answers which requests."""
+ASKING_ANSWERERS: dict[str, tuple[str, ...]] = {"spawner": ("file_watcher",)}
+"""Who answers requests and yet asks others, who then must not ask back."""
 
 READABLE = (LOG_STREAM, VITALS_STREAM, f"KV_{SANDBOXES_BUCKET}", f"OBJ_{BLOBS_BUCKET}")
 HEARD = {
@@ -105,10 +109,15 @@ def user(name: str, nodes: Iterable[str]) -> User:
         hub=(*_writes(name), *_reads(), *_pulls(name, nodes)),
         hears=HEARD,
         answers=RPC.get(name),
-        # The patterns overlap, and the server refuses imports that could go round in a circle.
-        asks={} if name in RPC else {subject: owner for owner, subject in RPC.items()},
+        asks=_asks(name),
         tells=REPLAYED if name == "replay" else None,
     )
+
+
+def _asks(name: str) -> dict[str, str]:
+    """The patterns overlap, and the server refuses imports that could go round in a circle."""
+    owners = ASKING_ANSWERERS.get(name, ()) if name in RPC else RPC
+    return {RPC[owner]: owner for owner in owners}
 
 
 def everybody(nodes: Iterable[str]) -> list[User]:
@@ -126,11 +135,12 @@ def _writes(name: str) -> list[str]:
         mine = f"{subjects.ROOT}.log.*.{subjects.DEAD_LETTER}.{name}"
         may += [mine, f"{mine}.*"]
     if name == "health_monitor":
-        may.append(subjects.VITALS)
+        may += [subjects.VITALS, *(f"{subjects.ROOT}.cmd.*.*.sandbox.{verb}" for verb in ("stop", "recover"))]
     if name == "replay":
         may.append(f"$KV.{SANDBOXES_BUCKET}.>")
     if name == "file_watcher":
         may.append(f"$O.{BLOBS_BUCKET}.>")
+        may += [f"$JS.API.STREAM.MSG.DELETE.OBJ_{BLOBS_BUCKET}", f"$JS.API.STREAM.PURGE.OBJ_{BLOBS_BUCKET}"]
     if name == "spawner":
         may.append(f"{subjects.ROOT}.vitals.*.{PROGRESS}")
         may.append(f"$JS.API.STREAM.MSG.DELETE.{COMMANDS_STREAM}")

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from contracts.ids import NodeId, SandboxId
 from contracts.spec import SandboxSpec
+from infra.sandbox.forking import Fill
 from infra.target import Target
 
 
@@ -26,6 +27,8 @@ class CreateRequest(Struct, frozen=True, kw_only=True):
     spec: SandboxSpec
     host_env: Mapping[str, str] = {}
     """The environment that `passthrough` and `inherit_all` choose from."""
+    fill: Fill | None = None
+    """Restores the files of a fork, or of a sandbox that is made again: then its source is not looked at."""
 
 
 class Enforcement(Struct, frozen=True, kw_only=True):
@@ -60,11 +63,29 @@ class Started(Struct, frozen=True, kw_only=True):
     """What holds now; it differs from what `create` foresaw where the node has changed since."""
 
 
+Cause = Literal["exit", "oom", "killed", "engine_lost", "unknown"]
+
+
+class End(Struct, frozen=True, kw_only=True):
+    """How a sandbox's first process came to its end, as far as anybody can tell."""
+
+    cause: Cause
+    detail: str = ""
+    exit_code: int | None = None
+    """128 + n where signal n ended it."""
+    signal: int | None = None
+    looked_at: tuple[str, ...] = ()
+    """Where the cause was looked for, when it is unknown."""
+
+
 class Inspection(Struct, frozen=True, kw_only=True):
     state: SandboxState
     instance: str | None = None
+    """Of one that has ended: its last, unless it was told to end."""
     pid: int | None = None
     detail: str = ""
+    end: End | None = None
+    """Of one that has ended without being told to, by this provider in whatever process."""
 
 
 class DiskUsage(Struct, frozen=True, kw_only=True):
@@ -83,15 +104,33 @@ class Stats(Struct, frozen=True, kw_only=True):
     """Processes that the kernel killed for the memory limit; None where it keeps no count."""
 
 
+class Use(Struct, frozen=True, kw_only=True):
+    """What can be measured for nothing: all but the disk."""
+
+    memory_bytes: int
+    cpu_seconds: float
+    pids: int
+    network_in_bytes: int | None = None
+    """None where it has no network."""
+    network_out_bytes: int | None = None
+
+
 class ProviderEvent(Struct, frozen=True, kw_only=True):
     """A sandbox's first process is gone, and everything in the sandbox with it."""
 
     sandbox: SandboxId
     instance: str
     kind: Literal["stopped", "died"]
-    """`stopped` when this provider was asked to end it, `died` otherwise."""
-    cause: Literal["exit", "oom", "killed", "unknown"]
-    detail: str = ""
+    """`stopped` when this provider, in whatever process, was asked to end it; `died` otherwise."""
+    end: End
+
+    @property
+    def cause(self) -> Cause:
+        return self.end.cause
+
+    @property
+    def detail(self) -> str:
+        return self.end.detail
 
 
 class Snapshot(Struct, frozen=True, kw_only=True):
@@ -153,6 +192,10 @@ class Provider(Protocol):
 
     async def stats(self, sandbox: SandboxId) -> Stats:
         """Raises `SandboxInvalidState` when it does not run, `SandboxStatsFailed` when it ends meanwhile."""
+        ...
+
+    async def use(self, sandbox: SandboxId, pid: int) -> Use:
+        """Like `stats`, without the disk, and cheap. `pid` is what `inspect` has just answered."""
         ...
 
     async def oom_kills(self, sandbox: SandboxId) -> int | None:

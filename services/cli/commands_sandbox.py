@@ -1,6 +1,7 @@
-"""`create`, `ps`, `stop`, `start`, `pause`, `resume`, `rm`, `kill`: sandboxes and what runs in them."""
+"""`create`, `ps`, `stop`, `start`, `pause`, `resume`, `snapshot`, `recover`, `rm`, `kill`: sandboxes, and what runs."""
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable
 from typing import Annotated
 
@@ -9,10 +10,13 @@ import typer
 from contracts.errors import Invalid
 from contracts.queries import ListSandboxes
 from contracts.state import SandboxState, Status
-from infra.client import Sandbox
+from infra.client import Recovered, Sandbox, Snapshot
+from infra.settings import load
 from services.cli import show
+from services.cli.board import Board
 from services.cli.commands_run import Isolation, Setting, wanted
 from services.cli.session import connected
+from services.cli.use import Seen, as_json
 from services.cli.values import duration_ms, signal_number
 from services.cli.words import progress, say
 
@@ -27,6 +31,8 @@ def register(app: typer.Typer) -> None:
     app.command("start")(start)
     app.command("pause")(pause)
     app.command("resume")(resume)
+    app.command("snapshot")(snapshot)
+    app.command("recover")(recover)
     app.command("rm")(remove)
     app.command("kill")(kill)
 
@@ -58,26 +64,24 @@ def ps(
     task: Annotated[str | None, typer.Option(help="Only those of this task.")] = None,
     json: Json = False,
 ) -> None:
-    """List sandboxes."""
+    """List sandboxes, with their health and what they use.
 
-    async def go() -> tuple[SandboxState, ...]:
-        found: list[SandboxState] = []
+    A narrow terminal shows fewer columns; --json has everything. SEEN is there when nobody has looked for too long.
+    """
+    query = ListSandboxes(include_removed=everything, status=status, task_id=task)
+
+    async def go() -> list[Seen]:
         async with connected() as cloche:
-            after: str | None = None
-            while True:
-                query = ListSandboxes(include_removed=everything, status=status, task_id=task, after=after, limit=500)
-                page = await cloche.sandboxes(query)
-                found += page.sandboxes
-                if not page.more:
-                    return tuple(found)
-                after = page.sandboxes[-1].sandbox
+            board = Board(cloche, every_s=load(os.environ).intervals.health_s)
+            await board.load(query)
+            return board.rows()
 
-    states = asyncio.run(go())
+    rows = asyncio.run(go())
     if json:
-        for state in states:
-            show.json_line(state)
+        for row in rows:
+            show.json_line(as_json(row))
     else:
-        show.sandbox_table(states)
+        show.sandbox_table(rows)
 
 
 def stop(
@@ -101,6 +105,48 @@ def pause(sandboxes: Ids) -> None:
 def resume(sandboxes: Ids) -> None:
     """Let paused sandboxes go on."""
     _each(sandboxes, lambda sandbox: sandbox.resume())
+
+
+def snapshot(
+    sandbox_id: Annotated[str, typer.Argument(metavar="SANDBOX")],
+    label: Annotated[str | None, typer.Option(help="A name for it, for people.")] = None,
+    json: Json = False,
+) -> None:
+    """Have the log name the whole workspace as it is now, and print the sequence to come back to."""
+
+    async def go() -> Snapshot:
+        async with connected() as cloche:
+            return await (await cloche.sandbox(sandbox_id)).snapshot(label=label)
+
+    taken = asyncio.run(go())
+    if json:
+        show.json_line(taken._asdict())
+    else:
+        print(taken.sequence)
+        say(f"  {taken.files} entries, {taken.size} bytes, manifest {taken.manifest}")
+
+
+def recover(
+    sandbox_id: Annotated[str, typer.Argument(metavar="SANDBOX")],
+    at: Annotated[int | None, typer.Option(metavar="SEQUENCE", help="With its workspace as it was then.")] = None,
+    node: Annotated[str | None, typer.Option(help="The node to have it from now on; its own unless given.")] = None,
+    json: Json = False,
+) -> None:
+    """Make a sandbox again under the same id: one that died, was stopped, has failed, or whose node is gone."""
+
+    async def go() -> Recovered:
+        async with connected() as cloche:
+            return await (await cloche.sandbox(sandbox_id)).recover(at=at, node=node)
+
+    recovered = asyncio.run(go())
+    if json:
+        show.json_line(recovered._asdict())
+        return
+    workspace = "as it was" if recovered.sequence is None else f"of sequence {recovered.sequence}"
+    print(f"{sandbox_id} running")
+    say(f"  on node {recovered.node}, workspace {workspace}")
+    for note in recovered.notes:
+        say(f"  {note}")
 
 
 def remove(sandboxes: Ids) -> None:

@@ -15,9 +15,13 @@ Start with `cloche demo`, or `cloche run -- CMD…`. Everything lives under CLOC
 
 MODULES: dict[str, tuple[str, ...]] = {
     "commands_run": ("run", "exec"),
-    "commands_sandbox": ("create", "ps", "stop", "start", "pause", "resume", "rm", "kill"),
+    "commands_sandbox": ("create", "ps", "stop", "start", "pause", "resume", "snapshot", "recover", "rm", "kill"),
+    "commands_health": ("top", "why"),
     "commands_record": ("events", "logs", "verify"),
+    "commands_files": ("files",),
     "commands_worktree": ("diff", "commit"),
+    "commands_garbage": ("gc",),
+    "commands_guardian": ("guardian",),
     "commands_system": ("up", "down", "doctor", "provision"),
     "commands_devcontainer": ("devcontainer",),
     "commands_development": ("demo", "test", "bench", "schema"),

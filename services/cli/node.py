@@ -14,12 +14,22 @@ from infra.service import App, MakeApp
 from infra.settings import Settings
 from services.cli.running import Running, leave, record_file
 from services.executor.app import make_app as make_executor
+from services.file_watcher.app import make_app as make_file_watcher
+from services.guardian.app import make_app as make_guardian
+from services.health_monitor.app import make_app as make_health_monitor
 from services.replay.app import make_app as make_replay
 from services.spawner.app import make_app as make_spawner
 
 logger = logging.getLogger(__name__)
 
-SERVICES: tuple[MakeApp, ...] = (make_spawner, make_executor, make_replay)
+SERVICES: tuple[MakeApp, ...] = (
+    make_spawner,
+    make_executor,
+    make_file_watcher,
+    make_health_monitor,
+    make_replay,
+    make_guardian,
+)
 RESTART_S = 0.5
 START_ATTEMPTS = 4
 

@@ -1,12 +1,11 @@
 """How things look to a person, and as one JSON object a line to a program."""
 
-import datetime
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from contracts import codec
@@ -14,12 +13,18 @@ from contracts.events import command
 from contracts.events.audit import DeadLetter
 from contracts.events.sandbox import SandboxFailed, SandboxStopped
 from contracts.message import EventHead
-from contracts.state import SandboxState
+from services.cli import columns
+from services.cli.escaping import printable
+from services.cli.use import Seen
 from services.cli.words import say
 
 console = Console(highlight=False)
 PREVIEW = 100
 WIDE = 1000
+COLUMNS = (
+    columns.SANDBOX, columns.STATUS, columns.HEALTH, columns.OVERDUE, columns.CPU, columns.MEMORY, columns.DISK,
+    columns.PROCESSES, columns.RUNNING, columns.AGE, columns.ISOLATION, columns.NODE, columns.COMMANDS, columns.TASK,
+)  # fmt: skip
 
 
 def json_line(value: Any) -> None:
@@ -27,35 +32,13 @@ def json_line(value: Any) -> None:
     sys.stdout.buffer.flush()
 
 
-def sandbox_table(states: tuple[SandboxState, ...]) -> None:
-    if not states:
+def sandbox_table(rows: Sequence[Seen]) -> None:
+    if not rows:
         say("no sandboxes: `cloche create` makes one, `cloche run -- CMD` uses one for a single command")
         return
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    table.add_column("SANDBOX", no_wrap=True, min_width=max(len(state.sandbox) for state in states))
-    for column in ("STATUS", "ISOLATION", "NODE", "COMMANDS", "RUNNING", "AGE", "TASK"):
-        table.add_column(column, no_wrap=True)
-    for state in states:
-        table.add_row(
-            state.sandbox,
-            state.status,
-            state.isolation,
-            state.node,
-            str(state.commands),
-            str(len(state.running)),
-            age(state.created_at),
-            state.spec.task_id or "",
-        )
+    fitted = columns.fitting(COLUMNS, rows, columns.width_of_output())
     # A narrow terminal wraps lines; it must not cut names that somebody wants to copy.
-    Console(highlight=False, width=WIDE).print(table)
-
-
-def age(since: datetime.datetime) -> str:
-    seconds = int((datetime.datetime.now(datetime.UTC) - since).total_seconds())
-    for size, unit in ((86_400, "d"), (3600, "h"), (60, "m")):
-        if seconds >= size:
-            return f"{seconds // size}{unit}"
-    return f"{max(seconds, 0)}s"
+    Console(highlight=False, width=WIDE).print(columns.table(fitted, rows))
 
 
 def event_line(sequence: int, head: EventHead) -> None:
@@ -88,5 +71,4 @@ def summary(head: EventHead) -> str:
             text = fact.reason
         case _:
             text = bytes(head.data).decode("utf-8", "replace")
-    cut = text if len(text) <= PREVIEW else f"{text[:PREVIEW]}…"
-    return "".join(character if character.isprintable() else repr(character)[1:-1] for character in cut)
+    return printable(text, PREVIEW)

@@ -12,17 +12,22 @@ from infra.access import open_as
 from infra.bus.broker import make_broker
 from infra.bus.connection import Bus
 from infra.bus.strays import sweep
+from infra.exclusive import exclusive
 from infra.journal import Journal
 from infra.lifecycles import Lifecycles
 from infra.sandbox.providers import default_isolation, load_providers
 from infra.service import Ready
 from infra.settings import Settings
+from services.spawner.flushing import Flushing
+from services.spawner.forks import Forks
 from services.spawner.handlers import Spawner
 from services.spawner.leftovers import Leftovers
 from services.spawner.pool import Pool
 from services.spawner.progress import Reporter
+from services.spawner.recovering import Recoveries
+from services.spawner.room import room_of
 from services.spawner.routes import add_routes
-from services.spawner.watch import Watch
+from services.spawner.unfinished import Unfinished
 from services.spawner.worktrees import Worktrees
 
 logger = logging.getLogger(__name__)
@@ -35,11 +40,15 @@ class SpawnerApp:
         self._settings = settings
 
     async def serve(self, ready: Ready) -> None:
+        with exclusive(self._settings.data, self.name, "two would make the same sandbox twice"):
+            await self._serve(ready)
+
+    async def _serve(self, ready: Ready) -> None:
         settings = self._settings
         async with open_as(settings, self.name) as bus, load_providers(settings.data) as providers:
             journal = Journal(bus, service=self.name, node=settings.node)
             lifecycles = Lifecycles(bus)
-            watch = Watch(journal=journal, lifecycles=lifecycles, providers=providers)
+            is_full = room_of(lifecycles, settings.node, providers, settings.max_sandboxes)
             isolation = default_isolation(providers)
             pool = Pool(
                 providers=providers,
@@ -48,26 +57,41 @@ class SpawnerApp:
                 after_s=settings.pool.after_s,
             )
             worktrees = Worktrees(journal=journal, providers=providers)
-            spawner = Spawner(
-                journal=journal,
-                providers=providers,
-                default_isolation=isolation,
-                defaults=settings.sandbox,
-                host_env=os.environ,
-                is_full=lambda: watch.is_full(settings.max_sandboxes),
-                pool=pool,
-                reporter=Reporter(bus),
-                worktrees=worktrees,
-            )
+            flushing, forks, reporter = Flushing(bus, settings.node), Forks(bus, settings), Reporter(bus)
             async with asyncio.TaskGroup() as tasks:
+                unfinished = Unfinished(tasks)
+                spawner = Spawner(
+                    journal=journal,
+                    providers=providers,
+                    default_isolation=isolation,
+                    defaults=settings.sandbox,
+                    host_env=os.environ,
+                    is_full=is_full,
+                    pool=pool,
+                    reporter=reporter,
+                    worktrees=worktrees,
+                    flushing=flushing,
+                    forks=forks,
+                    recoveries=Recoveries(
+                        journal=journal,
+                        forks=forks,
+                        flushing=flushing,
+                        pool=pool,
+                        reporter=reporter,
+                        host_env=os.environ,
+                        is_full=is_full,
+                        later=unfinished.later,
+                    ),
+                )
+                unfinished.go_on = spawner.go_on
+                leftovers = Leftovers(journal, providers, spawner.lane)
+                lifecycles.on_change(leftovers.notice)
                 tasks.create_task(lifecycles.follow())
                 await lifecycles.caught_up.wait()
-                await watch.reconcile()
-                for provider in providers.values():
-                    tasks.create_task(watch.deaths(provider))
-                tasks.create_task(watch.limits(settings.intervals.health_s))
                 tasks.create_task(pool.keep_filled())
-                tasks.create_task(Leftovers(journal, providers).sweep(settings.intervals.leftovers_s))
+                unfinished.find(lifecycles, settings.node)
+                tasks.create_task(leftovers.give_way())
+                tasks.create_task(leftovers.sweep(settings.intervals.leftovers_s))
                 tasks.create_task(_sweep_strays(bus, journal, settings.intervals.sweep_s))
                 broker = make_broker(bus)
                 add_routes(broker, spawner, worktrees, journal)

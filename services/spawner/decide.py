@@ -1,11 +1,13 @@
 """What a sandbox order means, given what the log says. Pure."""
 
+import datetime
 from enum import StrEnum
 from typing import NamedTuple
 
 from contracts.commands import sandbox as orders
 from contracts.errors import ClocheError, Conflict, Invalid, SandboxInvalidState, SandboxNotFound
 from contracts.message import Order
+from contracts.recovery import attempts_used, is_recovering
 from contracts.state import SandboxState, Status
 
 
@@ -19,6 +21,11 @@ class Step(StrEnum):
     PAUSE = "pause"
     RESUME = "resume"
     REMOVE = "remove"
+    SNAPSHOT = "snapshot"
+    RECOVER = "recover"
+    FINISH_RECOVERING = "finish_recovering"
+    GIVE_UP = "give_up"
+    """It has died too often."""
 
 
 class Decision(NamedTuple):
@@ -36,6 +43,11 @@ _NEXT: dict[type[Order], dict[Status, Step]] = {
     },
     orders.PauseSandbox: {Status.RUNNING: Step.PAUSE, Status.PAUSED: Step.NOTHING},
     orders.ResumeSandbox: {Status.PAUSED: Step.RESUME, Status.RUNNING: Step.NOTHING},
+    orders.SnapshotSandbox: {
+        Status.RUNNING: Step.SNAPSHOT,
+        Status.PAUSED: Step.SNAPSHOT,
+        Status.STOPPED: Step.SNAPSHOT,
+    },
     orders.RemoveSandbox: {
         Status.CREATING: Step.REMOVE,
         Status.RUNNING: Step.REMOVE,
@@ -47,18 +59,33 @@ _NEXT: dict[type[Order], dict[Status, Step]] = {
 }
 
 
-def decide(state: SandboxState | None, order: Order, *, sandbox: str, command: str, node: str) -> Decision:
+ALIVE = frozenset({Status.RUNNING, Status.PAUSED})
+
+
+def decide(
+    state: SandboxState | None, order: Order, *, sandbox: str, command: str, node: str, now: datetime.datetime
+) -> Decision:
     """The step to take; `refusal` is set when there is none, and may be retryable."""
     if isinstance(order, orders.CreateSandbox):
         return _decide_create(state, sandbox=sandbox, command=command, node=node)
     if state is None:
         return _refuse(SandboxNotFound(f"there is no sandbox {sandbox!r}"))
+    if state.recovery is not None and state.recovery.command == command and state.node == node and is_recovering(state):
+        return Decision(Step.FINISH_RECOVERING)
+    if command in state.obeyed:
+        return Decision(Step.NOTHING)
+    if isinstance(order, orders.RecoverSandbox):
+        return _decide_recover(state, order, now=now)
     if state.node != node:
         return _refuse(SandboxInvalidState(f"sandbox {sandbox!r} belongs to node {state.node!r}, not {node!r}"))
     if type(order) not in _NEXT:
         return _refuse(Invalid(f"{type(order).__name__} is not available yet"))
+    if isinstance(order, orders.StopSandbox) and order.instance is not None and not _lives(state, order.instance):
+        return Decision(Step.NOTHING)
+    if is_recovering(state) and isinstance(order, orders.StopSandbox):
+        return Decision(Step.STOP)
     if state.status == Status.CREATING and not isinstance(order, orders.RemoveSandbox):
-        return _refuse(Conflict(f"sandbox {sandbox!r} is still being created"))
+        return _refuse(Conflict(f"sandbox {sandbox!r} is still being {'recovered' if state.created else 'created'}"))
     step = _NEXT[type(order)].get(state.status)
     if step is None:
         return _refuse(SandboxInvalidState(f"sandbox {sandbox!r} is {state.status}", status=state.status))
@@ -73,6 +100,26 @@ def _decide_create(state: SandboxState | None, *, sandbox: str, command: str, no
     if state.status == Status.CREATING and state.node == node:
         return Decision(Step.FINISH_CREATING)
     return Decision(Step.NOTHING)
+
+
+def _lives(state: SandboxState, instance: str) -> bool:
+    """It is still this life of it, as far as the log knows."""
+    return state.instance == instance and state.status in ALIVE
+
+
+def _decide_recover(state: SandboxState, order: orders.RecoverSandbox, *, now: datetime.datetime) -> Decision:
+    """On any node: the one that asks first has it from then on."""
+    if order.instance is not None:
+        if not _lives(state, order.instance):
+            return Decision(Step.NOTHING)
+        spent = attempts_used(state, now) >= state.spec.restart.max_attempts
+        return Decision(Step.GIVE_UP if spent else Step.RECOVER)
+    if state.status == Status.CREATING and not state.created:
+        return _refuse(Conflict(f"sandbox {state.sandbox!r} is still being created"))
+    if state.status == Status.REMOVED or not state.created:
+        reason = f"sandbox {state.sandbox!r} is {state.status}: there is nothing to recover"
+        return _refuse(SandboxInvalidState(reason, status=state.status))
+    return Decision(Step.RECOVER)
 
 
 def _refuse(error: ClocheError) -> Decision:

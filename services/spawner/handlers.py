@@ -16,16 +16,22 @@ from contracts.errors import (
     Failure,
     Invalid,
     SandboxCreationFailed,
+    SandboxNotFound,
     SandboxResourceLimitExceeded,
 )
 from contracts.events import sandbox as facts
 from contracts.message import Fact, Order
+from contracts.recovery import is_recovering
 from contracts.spec import Isolation, SandboxSpec, merge
 from contracts.state import SandboxState, Status
+from infra import clock
 from infra.journal import Journal
 from infra.sandbox.base import Created, CreateRequest, Provider
 from services.spawner.decide import Decision, Step, decide
+from services.spawner.flushing import Flushing
+from services.spawner.forks import Forks
 from services.spawner.progress import Reporter
+from services.spawner.recovering import Recoveries
 from services.spawner.worktrees import Worktrees
 
 CONFLICTS_TOLERATED = 8
@@ -50,6 +56,9 @@ class Spawner:
         pool: AbstractAsyncContextManager[object],
         reporter: Reporter,
         worktrees: Worktrees,
+        flushing: Flushing,
+        forks: Forks,
+        recoveries: Recoveries,
     ) -> None:
         self._journal = journal
         self._providers = providers
@@ -60,23 +69,44 @@ class Spawner:
         self._pool = pool
         self._reporter = reporter
         self._worktrees = worktrees
+        self._flushing = flushing
+        self._forks = forks
+        self._recoveries = recoveries
         self._lanes: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
 
     async def handle(self, subject: str, raw: bytes) -> None:
         """Raises the refusal as a `ClocheError`: retryable = ask again later, otherwise it is a dead letter."""
         head, order = codec.decode_command(subject, raw)
         sandbox = subjects.parse_command(subject).sandbox
-        async with self._lane(sandbox):
+        async with self.lane(sandbox):
             await self._obey(Asked(sandbox, head.id, order))
 
-    def _lane(self, sandbox: str) -> asyncio.Lock:
+    async def go_on(self, sandbox: str) -> None:
+        """With what was begun for it on this node and is not finished, if anything. Raises a `ClocheError`."""
+        async with self.lane(sandbox):
+            state = await self._journal.lifecycle(sandbox)
+            if state is None or state.status != Status.CREATING or state.node != self._journal.node:
+                return
+            command = state.requested_by if state.recovery is None else state.recovery.command
+            order = orders.CreateSandbox() if state.recovery is None else orders.RecoverSandbox()
+            if command is not None:
+                await self._obey(Asked(sandbox, command, order))
+
+    def lane(self, sandbox: str) -> asyncio.Lock:
         """Orders for one sandbox are taken one after another."""
         return self._lanes.setdefault(sandbox, asyncio.Lock())
 
     async def _obey(self, asked: Asked) -> None:
         for _ in range(CONFLICTS_TOLERATED):
             state = await self._journal.lifecycle(asked.sandbox)
-            decision = decide(state, asked.order, sandbox=asked.sandbox, command=asked.command, node=self._journal.node)
+            decision = decide(
+                state,
+                asked.order,
+                sandbox=asked.sandbox,
+                command=asked.command,
+                node=self._journal.node,
+                now=clock.now(),
+            )
             if decision.refusal is not None:
                 raise decision.refusal
             try:
@@ -103,9 +133,8 @@ class Spawner:
             case Step.START, _:
                 started = await provider.start(asked.sandbox)
                 await self._append(asked, facts.SandboxStarted(instance=started.instance), state.lifecycle_sequence)
-            case Step.STOP, orders.StopSandbox(grace_ms=grace_ms, reason=reason):
-                await provider.stop(asked.sandbox, grace_ms / 1000)
-                await self._append(asked, facts.SandboxStopped(reason=reason), state.lifecycle_sequence)
+            case Step.STOP, orders.StopSandbox() as order:
+                await self._stop(provider, asked, order, state)
             case Step.PAUSE, _:
                 await provider.pause(asked.sandbox)
                 await self._append(asked, facts.SandboxPaused(), state.lifecycle_sequence)
@@ -114,8 +143,41 @@ class Spawner:
                 await self._append(asked, facts.SandboxResumed(), state.lifecycle_sequence)
             case Step.REMOVE, orders.RemoveSandbox(reason=reason):
                 reason += await self._worktrees.rescue(provider, state)
+                reason += await self._flushing.before_removal(provider, state)
                 await provider.remove(asked.sandbox)
                 await self._append(asked, facts.SandboxRemoved(reason=reason), state.lifecycle_sequence)
+            case Step.SNAPSHOT, orders.SnapshotSandbox(label=label):
+                await self._snapshot(asked, label, state)
+            case Step.RECOVER, orders.RecoverSandbox() as order:
+                await self._recoveries.begin(provider, order, asked.command, state)
+            case Step.FINISH_RECOVERING, _:
+                await self._recoveries.finish(provider, state)
+            case Step.GIVE_UP, orders.RecoverSandbox() as order:
+                await self._recoveries.give_up(provider, order, asked.command, state)
+
+    async def _stop(self, provider: Provider, asked: Asked, order: orders.StopSandbox, state: SandboxState) -> None:
+        try:
+            await provider.stop(asked.sandbox, order.grace_ms / 1000)
+        except SandboxNotFound:
+            # Its recovery has not come so far.
+            if not is_recovering(state):
+                raise
+        stopped = facts.SandboxStopped(reason=order.reason, failure=order.failure)
+        await self._append(asked, stopped, state.lifecycle_sequence)
+
+    async def _snapshot(self, asked: Asked, label: str | None, state: SandboxState) -> None:
+        """Once for each order: a repeated one has its answer in the log already."""
+        if await self._journal.was_told(asked.sandbox, "sandbox.snapshotted", asked.command):
+            return
+        flushed = await self._flushing.snapshot(asked.sandbox)
+        fact = facts.SandboxSnapshotted(
+            manifest=flushed.manifest or "",
+            files=flushed.files,
+            size=flushed.bytes,
+            label=label,
+            sequence=flushed.sequence,
+        )
+        await self._append(asked, fact, state.lifecycle_sequence)
 
     async def _claim(self, asked: Asked) -> SandboxState:
         assert isinstance(asked.order, orders.CreateSandbox)
@@ -124,6 +186,7 @@ class Spawner:
         spec = merge(self._defaults, asked.order.spec)
         isolation = spec.isolation or self._default_isolation
         self._provider(isolation)
+        await self._forks.check(spec)
         spec = await self._worktrees.pin(asked.sandbox, msgspec.structs.replace(spec, isolation=isolation))
         creating = facts.SandboxCreating(spec=spec, isolation=isolation, node=self._journal.node)
         await self._append(asked, creating, 0)
@@ -135,7 +198,11 @@ class Spawner:
     async def _bring_up(self, asked: Asked, state: SandboxState) -> None:
         provider = self._provider(state.isolation)
         request = CreateRequest(
-            sandbox=asked.sandbox, node=self._journal.node, spec=state.spec, host_env=self._host_env
+            sandbox=asked.sandbox,
+            node=self._journal.node,
+            spec=state.spec,
+            host_env=self._host_env,
+            fill=self._forks.fill(asked.sandbox, state.spec),
         )
         try:
             async with self._pool, self._reporter.about(asked.sandbox):
@@ -160,6 +227,7 @@ class Spawner:
             enforcement=msgspec.to_builtins(created.enforcement),
             environment=created.env_passed,
             blocked=created.env_blocked,
+            notes=self._forks.take_notes(created.sandbox),
         )
 
     def _provider(self, isolation: Isolation) -> Provider:

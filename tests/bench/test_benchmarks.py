@@ -10,8 +10,13 @@ from services.cli import running
 from services.cli.bench.claim import claim
 from services.cli.bench.command_line import command_line
 from services.cli.bench.figure import Figure
+from services.cli.bench.file_event import file_event
+from services.cli.bench.file_search import file_search
+from services.cli.bench.file_storm import file_storm
 from services.cli.bench.first_byte import first_byte
 from services.cli.bench.large_log import large_log
+from services.cli.bench.monitor import monitor
+from services.cli.bench.recovery import recovery
 from services.cli.bench.rig import Rig, running_node
 from services.cli.bench.round_trip import round_trip
 from services.cli.bench.sizes import Sizes
@@ -56,6 +61,40 @@ async def test_the_throughput_benchmark_also_says_what_memory_it_cost(tmp_path: 
     assert (growth.unit, growth.bare) == ("MB", None)
     assert growth.value >= 0
     assert "BENCH" not in streams["streams"], "the scratch stream stays behind"
+
+
+@pytest.mark.parametrize(("benchmark_", "count"), [(file_event, 2), (file_storm, 1), (file_search, 1)])
+async def test_a_benchmark_of_files_needs_nothing_to_be_compared_with(
+    tmp_path: Path, benchmark_: Benchmark, count: int
+) -> None:
+    async with running_node(tmp_path / "node", Progress(disable=True)) as rig:
+        figures = await benchmark_(rig, TINY)
+    assert len(figures) == count
+    assert all(figure.value > 0 for figure in figures)
+
+
+async def test_a_monitor_is_measured_with_and_without_sandboxes(tmp_path: Path) -> None:
+    async with running_node(tmp_path / "node", Progress(disable=True)) as rig:
+        figures = await monitor(rig, TINY)
+    assert [(figure.what.partition(",")[2].strip(), figure.unit) for figure in figures] == [
+        ("0 local sandboxes: CPU", "% of one"),
+        ("0 local sandboxes: resident memory", "MB"),
+        ("2 local sandboxes: CPU", "% of one"),
+        ("2 local sandboxes: resident memory", "MB"),
+    ]
+    assert all(figure.value >= 0 for figure in figures)
+
+
+async def test_deaths_are_timed_until_they_are_told_and_until_they_are_recovered(tmp_path: Path) -> None:
+    async with running_node(tmp_path / "node", Progress(disable=True)) as rig:
+        figures = await recovery(rig, TINY)
+    died, recovered = figures[0], figures[2]
+    assert died.what == "death → `health.died` on local, no files, p50"
+    assert recovered.what == "death → `sandbox.recovered` on local, no files, p50"
+    assert 0 < died.value < recovered.value
+    assert recovered.ratio
+    assert figures[-1].what == "5 files restored from the log on local, p99"
+    assert len(figures) == 10
 
 
 async def test_the_large_log_is_read_by_sandbox_and_whole(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from infra.target import DockerTarget
 from services.cli.bench.bare_docker import BareDocker
 from services.cli.bench.claim import claim, of_another_shape
 from services.cli.bench.docker_exec import BY_API, BY_COMMAND_LINE, docker_exec
+from services.cli.bench.file_calls import file_calls
 from services.cli.bench.rig import running_node, settings_in
 from tests import images
 from tests.bench.tiny import TINY
@@ -31,16 +32,18 @@ pytestmark = pytest.mark.filterwarnings("ignore:subprocess .* is still running:R
 async def test_figures_of_docker_stand_beside_the_engine_and_nothing_is_left_in_it(tmp_path: Path) -> None:
     data = tmp_path / "node"
     async with running_node(data, Progress(disable=True), images.busybox()) as rig:
-        figures = await docker_exec(rig, TINY) + await claim(rig, TINY)
+        figures = await docker_exec(rig, TINY) + await claim(rig, TINY) + await file_calls(rig, TINY)
     assert [(figure.what, figure.beside) for figure in figures] == [
         ("exec round trip on docker, slot ready, p50", BY_API),
         ("exec round trip on docker, slot ready, p50", BY_COMMAND_LINE),
         ("exec round trip on docker, slot ready, p99", BY_API),
         ("exec round trip on docker, 25 in a row, each", BY_API),
         ("create on docker, from the warm pool", "cold create"),
+        ("file of 4 KB on docker, read, p50", "docker exec … cat"),
+        ("file of 4 KB on docker, write, p50", "docker exec -i … sh -c 'cat > …'"),
     ]
     assert all(figure.ratio for figure in figures)
-    assert [figure.what for figure in figures if figure.aim] == [figures[0].what, figures[4].what]
+    assert [figure.what for figure in figures if figure.aim] == [figures[at].what for at in (0, 4, 5, 6)]
     assert await left_in_the_engine(data) == ()
 
 

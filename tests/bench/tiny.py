@@ -12,6 +12,13 @@ TINY = Sizes(
     claims=1,
     at_once=3,
     compared_bytes=1024 * 1024 + 7,
+    files=200,
+    changes=2,
+    searched_bytes=200_000,
+    deaths=1,
+    workspace_files=5,
+    watched=(0, 2),
+    watched_s=0.2,
     sandboxes=200,
     events=3,
 )

@@ -55,13 +55,23 @@ async def test_a_dead_letter_is_written_under_ones_own_name_only(tmp_path: Path)
 
 async def test_only_those_who_command_may_publish_commands(tmp_path: Path) -> None:
     async with nats_in(tmp_path) as server:
-        for user in ("client", "gateway", "agent", "guardian", "health_monitor"):
+        for user in ("client", "gateway", "agent", "guardian"):
             bus = await server.connect(user)
             await append(bus, "cloche.cmd.local.sb.command.run", b"{}", user, stream="CLOCHE_COMMANDS", timeout_s=10)
-        for user in ("spawner", "executor", "replay", "egress", "file_watcher"):
+        for user in ("spawner", "executor", "replay", "egress", "file_watcher", "health_monitor"):
             bus = await server.connect(user)
             with pytest.raises(Denied):
                 await append(bus, "cloche.cmd.local.sb.command.run", b"{}", user, timeout_s=10)
+
+
+async def test_the_health_monitor_stops_and_recovers_and_orders_nothing_else(tmp_path: Path) -> None:
+    async with nats_in(tmp_path) as server:
+        bus = await server.connect("health_monitor")
+        for verb in ("stop", "recover"):
+            await append(bus, f"cloche.cmd.local.sb.sandbox.{verb}", b"{}", verb, stream="CLOCHE_COMMANDS", timeout_s=10)
+        for verb in ("create", "start", "remove", "fork"):
+            with pytest.raises(Denied):
+                await append(bus, f"cloche.cmd.local.sb.sandbox.{verb}", b"{}", verb, timeout_s=10)
 
 
 async def test_nobody_but_the_admin_manages_streams_and_consumers(tmp_path: Path) -> None:

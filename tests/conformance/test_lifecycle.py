@@ -152,7 +152,7 @@ async def test_fifty_sandboxes_start_at_once_and_see_only_themselves(tmp_path: P
 @pytest.mark.parametrize(
     ("spec", "words"),
     [
-        (SandboxSpec(workspace=Workspace(source=ForkOf(sandbox="x", sequence=1))), "not available yet"),
+        (SandboxSpec(workspace=Workspace(source=ForkOf(sandbox="x", sequence=1))), "a fork is not available"),
         (SandboxSpec(workspace=Workspace(source=GitWorktree(repository="/nonexistent"))), "does not exist"),
         (SandboxSpec(workspace=Workspace(source=CopyDirectory(path="/nonexistent"))), "cannot copy"),
         (SandboxSpec(workspace=Workspace(path="/usr/x")), "workspace.path"),

@@ -21,7 +21,7 @@ EVENT_MESSAGES = {f"event.{tag}" for tag in {*registry.EVENTS, *registry.VITALS,
 COMMAND_MESSAGES = {f"command.{tag}" for tag in registry.COMMANDS}
 RPC_MESSAGES = {f"{part}.{verb}" for part in ("query", "answer") for verb in QUERIES}
 EVENT_KINDS: dict[str, type[msgspec.Struct]] = {**registry.EVENTS, **registry.VITALS, "dead_letter": DeadLetter}
-OTHER_CHANNELS = {"event.dead_letter.of_command", "files", "replayed"}
+OTHER_CHANNELS = {"event.dead_letter.of_command", "replayed"}
 MESSAGES = EVENT_MESSAGES | COMMAND_MESSAGES | RPC_MESSAGES
 
 
@@ -68,8 +68,8 @@ def test_every_tag_is_a_message_with_a_channel_and_an_operation() -> None:
     assert set(ASYNCAPI["components"]["messages"]) == MESSAGES
     assert set(ASYNCAPI["channels"]) == {*MESSAGES, *OTHER_CHANNELS}
     actions = {name: operation["action"] for name, operation in ASYNCAPI["operations"].items()}
-    events = {f"send.{name}": "send" for name in EVENT_MESSAGES | OTHER_CHANNELS - {"files"}}
-    received = COMMAND_MESSAGES | {f"query.{verb}" for verb in QUERIES} | {"files"}
+    events = {f"send.{name}": "send" for name in EVENT_MESSAGES | OTHER_CHANNELS}
+    received = COMMAND_MESSAGES | {f"query.{verb}" for verb in QUERIES}
     assert actions == events | {f"receive.{name}": "receive" for name in received}
 
 
@@ -105,7 +105,7 @@ def test_every_message_says_its_tag_and_points_at_its_data() -> None:
         ("answer.events", None, set()),
         ("query.git.diff", "cloche.rpc.{node}.{sandbox}.git.diff", {"node", "sandbox"}),
         ("answer.git.commit", None, set()),
-        ("files", "cloche.rpc.{node}.{sandbox}.files.{verb}", {"node", "sandbox", "verb"}),
+        ("query.files.read", "cloche.rpc.{node}.{sandbox}.files.read", {"node", "sandbox"}),
         ("replayed", "cloche.replay.{replay}.{original}", {"replay", "original"}),
     ],
 )

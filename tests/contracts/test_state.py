@@ -192,6 +192,17 @@ def test_what_happens_around_it_is_counted() -> None:
     assert after(*UP, health.HealthUnhealthy(reason=""), health.HealthHealthy()).health == "healthy"
 
 
+def test_the_health_of_a_life_goes_with_it() -> None:
+    died = health.HealthDied(cause=health.DeathCause.OOM, detail="", instance="life-1")
+    recovering = sandbox.SandboxRecovering(attempt=1, reason="died", node="n1")
+    recovered = sandbox.SandboxRecovered(attempt=1, node="n1", instance="life-2")
+    assert after(*UP, died).health == "died"
+    back = after(*UP, died, recovering, recovered)
+    assert (back.health, back.started_at) == ("unknown", time_of(6))
+    assert after(*UP, recovering, recovered, died).health == "unknown", "told late, of a life that is over"
+    assert after(*UP, health.HealthHealthy(), sandbox.SandboxStarted(instance="life-2")).health == "unknown"
+
+
 def test_an_unknown_tag_moves_the_cursor_only() -> None:
     before = after(*UP)
     moved = apply(before, 9, raw_head(9, "garden.watered", b'{"litres":3}'))

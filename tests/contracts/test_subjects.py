@@ -160,3 +160,16 @@ def test_filters_cover_the_events_that_they_are_for() -> None:
         "cloche.log.*.sandbox.created",
         "cloche.log.*.sandbox.created.*",
     ]
+
+
+def test_a_request_about_files_is_parsed_as_it_was_built() -> None:
+    assert subjects.parse_files_rpc(subjects.files_rpc("n", "sb", "read")) == ("n", "sb", "read")
+    assert subjects.files_rpc_filter("n") == "cloche.rpc.n.*.files.*"
+    for hostile in (
+        "cloche.rpc.n.sb.files",
+        "cloche.rpc.n.sb.git.read",
+        "cloche.rpc.n.*.files.read",
+        "a.b.c.d.files.e",
+    ):
+        with pytest.raises(Invalid):
+            subjects.parse_files_rpc(hostile)

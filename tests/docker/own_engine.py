@@ -56,6 +56,10 @@ class OwnEngine:
         # Where nobody reaps it, a dead containerd looks alive to the next engine.
         (self.root / "exec/containerd/containerd.pid").unlink(missing_ok=True)
 
+    async def end(self) -> None:
+        """SIGTERM: it ends its containers and then itself."""
+        await self._end(signal.SIGTERM)
+
     async def _end(self, number: signal.Signals) -> None:
         process, self._process = self._process, None
         if process is None:

@@ -72,6 +72,57 @@ async def test_a_removed_container_is_a_death(tmp_path: Path) -> None:
             await docker.containers.container((await provider.target("sb-1")).container).delete(force=True)
         told = await deaths.next()
         assert (told.sandbox, told.kind, told.cause) == ("sb-1", "died", "killed")
+        assert (told.end.exit_code, told.end.signal) == (137, 9)
+        assert "somebody else" in told.detail
+        assert "remove" in told.detail
+
+
+async def test_a_stop_by_another_process_of_ours_is_no_death(tmp_path: Path) -> None:
+    async with a_sandbox(tmp_path) as provider, DockerProvider(tmp_path, engine()) as another:
+        first = (await provider.target("sb-1")).instance
+        async with Deaths(another) as deaths:
+
+            async def is_noted() -> bool:
+                return bool(another._lives.all())
+
+            await until(is_noted, "the listener looked around")
+            await provider.stop("sb-1", 0)
+            told = await deaths.next()
+            assert (told.instance, told.kind) == (first, "stopped")
+            seen = await another.inspect("sb-1")
+            assert seen is not None
+            assert (seen.state, seen.end) == (SandboxState.STOPPED, None)
+
+
+async def test_a_death_that_nobody_saw_is_explained_by_a_look(tmp_path: Path) -> None:
+    async with a_sandbox(tmp_path) as provider:
+        target = await provider.target("sb-1")
+        async with engine_client() as docker:
+            container = docker.containers.container(target.container)
+            await container.kill()
+            await container.wait()
+            seen = await provider.inspect("sb-1")
+            assert seen is not None
+            assert seen.end is not None
+            assert (seen.instance, seen.end.cause, seen.end.signal) == (target.instance, "killed", 9)
+            await container.delete(force=True)
+        seen = await provider.inspect("sb-1")
+        assert seen is not None
+        assert seen.end is not None
+        assert (seen.instance, seen.end.cause) == (target.instance, "unknown")
+        assert seen.end.looked_at
+
+
+async def test_an_engine_that_is_ended_takes_its_containers_with_it_and_is_told_as_the_cause(tmp_path: Path) -> None:
+    async with OwnEngine() as own:
+        wanted = spec(docker=Docker(image=await asyncio.to_thread(busybox, own.address)))
+        async with a_provider(tmp_path, own.address) as provider, Deaths(provider) as deaths:
+            await provider.create(request(wanted=wanted))
+            started = await provider.start("sb-1")
+            await own.end()
+            told = await deaths.next()
+            assert (told.instance, told.kind, told.cause) == (started.instance, "died", "engine_lost")
+            await own.start()
 
 
 async def test_what_ran_before_the_listener_came_is_watched_too(tmp_path: Path) -> None:
@@ -111,6 +162,7 @@ async def test_a_killed_engine_is_unavailable_and_its_dead_are_told_when_it_is_b
             await own.start()
             told = await deaths.next()
             assert (told.sandbox, told.instance, told.kind) == ("sb-1", started.instance, "died")
+            assert told.cause == "engine_lost"
             inspection = await provider.inspect("sb-1")
             assert inspection is not None
             assert inspection.state is SandboxState.STOPPED

@@ -102,7 +102,7 @@ async def test_a_keeper_killed_again_and_again_leaves_every_command_with_one_end
 
 async def test_a_container_killed_from_outside_is_told_with_its_commands_and_starts_again(tmp_path: Path) -> None:
     async with docker_node(tmp_path) as (_, cloche):
-        sandbox = await cloche.create(spec(), id="sb")
+        sandbox = await cloche.create({**spec(), "restart": {"policy": "never"}}, id="sb")
         execution = await sandbox.start("echo up; sleep 600")
         async for chunk in execution.output():
             if chunk.data == b"up\n":

@@ -153,7 +153,7 @@ async def test_a_keeper_killed_again_and_again_leaves_every_command_with_one_end
 
 async def test_a_sandbox_killed_from_outside_is_told_with_its_commands(tmp_path: Path) -> None:
     async with node_in(tmp_path) as (_, cloche):
-        sandbox = await cloche.create(id="sb")
+        sandbox = await cloche.create({"restart": {"policy": "never"}}, id="sb")
         execution = await sandbox.start("echo up; sleep 600")
         async for chunk in execution.output():
             if chunk.data == b"up\n":

@@ -124,7 +124,7 @@ NOWHERE = [
     Bad("run at any node", b"cloche.cmd.any.victim.command.run", run({"shell": "true"}), INVALID, "no such node"),
     Bad("stop a stranger", b"cloche.cmd.local.nobody.sandbox.stop",
         b'{"id":"s1","type":"sandbox.stop","data":{}}', "SANDBOX_NOT_FOUND", "'nobody'"),
-    Bad("not there yet", on("sandbox.snapshot"), b'{"id":"s2","type":"sandbox.snapshot"}', INVALID,
+    Bad("not there yet", on("sandbox.recover"), b'{"id":"s2","type":"sandbox.recover"}', INVALID,
         "not available yet"),
     Bad("wrong move", on("sandbox.resume"), b'{"id":"s3","type":"sandbox.resume","data":{"a":1}}', INVALID, "`a`"),
     Bad("sandbox not a name", b"cloche.cmd.local._x.command.run", run({"shell": "true"}), INVALID, "not a name"),

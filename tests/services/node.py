@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import os
 import signal
-import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import Self
@@ -16,8 +15,9 @@ from infra.keeper.client import KeeperClient
 from infra.keeper.launcher import end_keeper
 from infra.sandbox.providers import load_providers
 from infra.settings import Settings, load
+from tests.services.process import Process
 
-SERVICES = ("spawner", "executor", "replay")
+SERVICES = ("spawner", "executor", "file_watcher", "health_monitor", "replay")
 ROOT = Path(__file__).resolve().parents[2]
 READY_S = 30.0
 DEFAULTS = {"CLOCHE_DURABILITY": "process", "CLOCHE_ISOLATION": "local", "CLOCHE_POOL": "0"}
@@ -35,49 +35,42 @@ class Service:
         self.name = name
         self._data = data
         self._values = values
-        self._process: asyncio.subprocess.Process | None = None
+        self._process: Process | None = None
         self._draining: asyncio.Task[None] | None = None
         self.said: list[str] = []
 
     async def start(self) -> None:
         """Returns when it takes orders."""
         own = {"CLOCHE_DATA": str(self._data), "PYTHONPATH": str(ROOT)}
-        env = {**os.environ, **DEFAULTS, **self._values, **own}
-        self._process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            f"services.{self.name}",
-            stderr=asyncio.subprocess.PIPE,
-            env=env,
-            cwd=ROOT,
-            limit=2**24,
-        )
+        self._process = await Process.start(self.name, {**os.environ, **DEFAULTS, **self._values, **own}, ROOT)
         ready = asyncio.Event()
         self._draining = asyncio.create_task(self._drain(self._process, ready))
-        async with asyncio.timeout(READY_S):
-            await ready.wait()
+        try:
+            async with asyncio.timeout(READY_S):
+                await ready.wait()
+        except TimeoutError:
+            raise AssertionError(f"{self.name} did not start: {self.said}") from None
 
-    async def _drain(self, process: asyncio.subprocess.Process, ready: asyncio.Event) -> None:
-        assert process.stderr is not None
-        async for line in process.stderr:
+    async def _drain(self, process: Process, ready: asyncio.Event) -> None:
+        async for line in process.errors:
             self.said.append(line.decode(errors="replace").rstrip())
             if line.endswith(b": ready\n"):
                 ready.set()
 
     async def kill(self) -> None:
         """SIGKILL."""
-        if self._process is not None and self._process.returncode is None:
-            self._process.send_signal(signal.SIGKILL)
-            await self._process.wait()
-        if self._draining is not None:
-            await asyncio.gather(self._draining, return_exceptions=True)
+        if self._process is not None:
+            self._process.kill()
+            await self._ended(self._process)
 
     async def stop(self) -> int:
         """SIGTERM; returns the exit code."""
         assert self._process is not None
-        if self._process.returncode is None:
-            self._process.terminate()
-        code = await self._process.wait()
+        self._process.terminate()
+        return await self._ended(self._process)
+
+    async def _ended(self, process: Process) -> int:
+        code = await process.wait()
         if self._draining is not None:
             await asyncio.gather(self._draining, return_exceptions=True)
         return code
@@ -94,7 +87,11 @@ class Node:
         await self.server.__aenter__()
         async with await self.server.connect("admin") as admin:
             await provision(admin, self.settings.limits, [self.settings.node])
-        await asyncio.gather(*(service.start() for service in self.services.values()))
+        try:
+            await asyncio.gather(*(service.start() for service in self.services.values()))
+        except BaseException:
+            await self.__aexit__()
+            raise
         return self
 
     async def __aexit__(self, *_: object) -> None:

@@ -7,8 +7,9 @@ from contracts.events import sandbox as facts
 from contracts.message import Fact, Order
 from contracts.state import SandboxState, fold
 from services.spawner.decide import Step, decide
-from tests.contracts.histories import CREATED, CREATING, STARTED, numbered
+from tests.contracts.histories import CREATED, CREATING, STARTED, numbered, time_of
 
+NOW = time_of(100)
 STOPPED = facts.SandboxStopped(reason="asked")
 HISTORIES: dict[str, list[Fact]] = {
     "creating": [CREATING],
@@ -23,6 +24,7 @@ ORDERS: dict[str, Order] = {
     "pause": orders.PauseSandbox(),
     "resume": orders.ResumeSandbox(),
     "remove": orders.RemoveSandbox(),
+    "snapshot": orders.SnapshotSandbox(),
 }
 
 
@@ -38,6 +40,11 @@ def given(status: str) -> SandboxState | None:
         ("running", "pause", Step.PAUSE),
         ("running", "resume", Step.NOTHING),
         ("running", "remove", Step.REMOVE),
+        ("running", "snapshot", Step.SNAPSHOT),
+        ("paused", "snapshot", Step.SNAPSHOT),
+        ("stopped", "snapshot", Step.SNAPSHOT),
+        ("removed", "snapshot", "SANDBOX_INVALID_STATE"),
+        ("creating", "snapshot", "CONFLICT"),
         ("paused", "start", "SANDBOX_INVALID_STATE"),
         ("paused", "stop", Step.STOP),
         ("paused", "pause", Step.NOTHING),
@@ -58,32 +65,34 @@ def given(status: str) -> SandboxState | None:
     ],
 )
 def test_each_order_in_each_state_has_one_answer(status: str, order: str, then: Step | str) -> None:
-    decision = decide(given(status), ORDERS[order], sandbox="sb", command="c-1", node="n1")
+    decision = decide(given(status), ORDERS[order], sandbox="sb", command="c-1", node="n1", now=NOW)
     assert (decision.refusal.code if decision.refusal else decision.step) == then
 
 
 def test_a_new_sandbox_is_created() -> None:
-    assert decide(None, orders.CreateSandbox(), sandbox="sb", command="c", node="n1").step == Step.CREATE
+    assert decide(None, orders.CreateSandbox(), sandbox="sb", command="c", node="n1", now=NOW).step == Step.CREATE
 
 
 def test_the_same_create_again_after_a_crash_is_finished() -> None:
-    decision = decide(given("creating"), orders.CreateSandbox(), sandbox="sb", command="asked-1", node="n1")
+    decision = decide(given("creating"), orders.CreateSandbox(), sandbox="sb", command="asked-1", node="n1", now=NOW)
     assert decision.step == Step.FINISH_CREATING
     assert decision.refusal is None
 
 
 def test_the_same_create_again_after_success_changes_nothing() -> None:
-    decision = decide(given("running"), orders.CreateSandbox(), sandbox="sb", command="asked-1", node="n1")
+    decision = decide(given("running"), orders.CreateSandbox(), sandbox="sb", command="asked-1", node="n1", now=NOW)
     assert decision == (Step.NOTHING, None)
 
 
 def test_a_create_that_another_node_is_busy_with_is_left_to_it() -> None:
-    decision = decide(given("creating"), orders.CreateSandbox(), sandbox="sb", command="asked-1", node="n2")
+    decision = decide(given("creating"), orders.CreateSandbox(), sandbox="sb", command="asked-1", node="n2", now=NOW)
     assert decision == (Step.NOTHING, None)
 
 
 def test_another_create_with_a_taken_id_is_refused() -> None:
-    refusal = decide(given("running"), orders.CreateSandbox(), sandbox="sb", command="other", node="n1").refusal
+    refusal = decide(
+        given("running"), orders.CreateSandbox(), sandbox="sb", command="other", node="n1", now=NOW
+    ).refusal
     assert refusal is not None
     assert refusal.code == "SANDBOX_INVALID_STATE"
     assert not refusal.retryable
@@ -91,12 +100,13 @@ def test_another_create_with_a_taken_id_is_refused() -> None:
 
 @pytest.mark.parametrize("order", ORDERS.values(), ids=ORDERS.keys())
 def test_a_sandbox_is_moved_by_its_own_node_only(order: Order) -> None:
-    refusal = decide(given("running"), order, sandbox="sb", command="c", node="n2").refusal
+    refusal = decide(given("running"), order, sandbox="sb", command="c", node="n2", now=NOW).refusal
     assert refusal is not None
     assert "belongs to node 'n1'" in refusal.message
 
 
 def test_what_is_not_built_yet_says_so() -> None:
-    refusal = decide(given("running"), orders.SnapshotSandbox(), sandbox="sb", command="c", node="n1").refusal
+    order = orders.ForkSandbox(fork="other", sequence=1)
+    refusal = decide(given("running"), order, sandbox="sb", command="c", node="n1", now=NOW).refusal
     assert refusal is not None
     assert "not available yet" in refusal.message

@@ -34,6 +34,7 @@ from infra.sandbox.base import (
     Snapshot,
     Started,
     Stats,
+    Use,
 )
 from infra.sandbox.devcontainer.cli import find_cli
 from infra.sandbox.devcontainer.images import BUILT, REPOSITORY, list_tags, remove_images
@@ -42,6 +43,7 @@ from infra.sandbox.devcontainer.making import make_image
 from infra.sandbox.devcontainer.origin import check_spec, project_files
 from infra.sandbox.devcontainer.project import read_project
 from infra.sandbox.devcontainer.record import DataFiles, Record
+from infra.sandbox.forking import check_fork
 from infra.sandbox.trees import remove_tree
 from infra.target import DockerTarget, Target
 
@@ -67,7 +69,8 @@ class DevcontainerProvider:
     async def create(self, request: CreateRequest) -> Created:
         sandbox = request.sandbox
         async with self._one_at_a_time(sandbox):
-            check_spec(request.spec, self._data.data)
+            check_spec(request.spec, self._data.data, restored=request.fill is not None)
+            check_fork(request.spec, request.fill)
             known = await asyncio.to_thread(self._data.load, sandbox)
             record = known or await self._make(request)
             docker = msgspec.structs.replace(request.spec.docker, image=record.image.name)
@@ -85,7 +88,7 @@ class DevcontainerProvider:
         spec, scratch = request.spec, self._data.directory(request.sandbox)
         await asyncio.to_thread(scratch.mkdir, mode=0o700, parents=True, exist_ok=True)
         try:
-            async with project_files(spec, request.sandbox, scratch) as files:
+            async with project_files(spec, request.sandbox, scratch, request.fill) as files:
                 project = await asyncio.to_thread(read_project, files, spec.devcontainer, spec.workspace.path)
                 tag = self._data.tag(request.sandbox)
                 image = await make_image(self._engine, project, files, spec, tag, scratch, self._data.home)
@@ -177,6 +180,9 @@ class DevcontainerProvider:
 
     async def stats(self, sandbox: SandboxId) -> Stats:
         return await self._docker.stats(sandbox)
+
+    async def use(self, sandbox: SandboxId, pid: int) -> Use:
+        return await self._docker.use(sandbox, pid)
 
     async def oom_kills(self, sandbox: SandboxId) -> int | None:
         return await self._docker.oom_kills(sandbox)

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from contracts.errors import Invalid
-from contracts.spec import CopyDirectory, ForkOf, GitWorktree, SandboxSpec
+from contracts.spec import CopyDirectory, GitWorktree, SandboxSpec
 from infra.sandbox.workspace_path import check_workspace_path
 from infra.worktree.checkout import look
 from infra.worktree.naming import branch_of
@@ -36,5 +36,3 @@ def check_source(spec: SandboxSpec, sandbox: str, data: Path) -> None:
             if Path(source.repository).resolve().is_relative_to(data):
                 raise Invalid("workspace.source: the node's own data directory cannot be copied into a sandbox")
             look(source, branch_of(spec, sandbox), spec.resources.disk_mb << 20)
-        case ForkOf():
-            raise Invalid("workspace.source: fork is not available yet for Docker sandboxes")

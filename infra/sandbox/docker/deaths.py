@@ -1,10 +1,12 @@
 """Noticing at once that a container has ended, also when the engine was away meanwhile."""
 
 import asyncio
+import datetime
 import logging
-import signal
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from typing import Literal, NamedTuple
+from typing import NamedTuple
+
+import msgspec
 
 from contracts.errors import ClocheError
 from contracts.ids import SandboxId
@@ -12,18 +14,19 @@ from infra.docker.containers import ContainerInfo, Containers
 from infra.docker.engine import Engine
 from infra.docker.events import EngineEvent, open_events
 from infra.docker.instance import instance_of
+from infra.sandbox.base import End
+from infra.sandbox.docker.observing import found_dead
 from infra.sandbox.docker.planning import HOME_LABEL
+from infra.sandbox.ends import KILLED, end_by_code
 
 logger = logging.getLogger(__name__)
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 2.0
+REMOVED = "what the engine told: only that the container was removed"
 OOM_NEAR_NS = 5_000_000_000
 """An older one killed some other process of the container."""
-SIGNALLED = 128
-KILLED = SIGNALLED + signal.SIGKILL
-ENGINE_LOST_IT = 255
-
-Cause = Literal["exit", "oom", "killed", "unknown"]
+LOST_SLACK = datetime.timedelta(seconds=2)
+"""What ended so little before the engine was lost ended with it."""
 
 
 class Life(NamedTuple):
@@ -34,8 +37,8 @@ class Life(NamedTuple):
 
 class Death(NamedTuple):
     life: Life
-    cause: Cause
-    detail: str
+    end: End
+    asked: bool
 
 
 class Lives:
@@ -59,13 +62,15 @@ class Lives:
 
 
 class DeathWatch:
-    """Follows one engine for one listener, across restarts of the engine."""
+    """Follows one engine for one listener, across restarts of the engine. `was_asked`: by an order, to end."""
 
-    def __init__(self, engine: Engine, home: str, lives: Lives) -> None:
+    def __init__(self, engine: Engine, home: str, lives: Lives, was_asked: Callable[[Life], Awaitable[bool]]) -> None:
         self._engine = engine
         self._containers = Containers(engine)
         self._home = home
         self._lives = lives
+        self._was_asked = was_asked
+        self._lost_at: datetime.datetime | None = None
         self._told: set[str] = set()
         self._oom_ns: dict[str, int] = {}
         self._signalled: set[str] = set()
@@ -83,6 +88,7 @@ class DeathWatch:
                     async for event in events:
                         if (explained := await self._explain(event)) is not None:
                             yield explained
+                    self._lost_at = datetime.datetime.now(datetime.UTC)
             except ClocheError as error:
                 logger.info("listening to the engine again in a moment: %s", error.message)
             await asyncio.sleep(pause)
@@ -93,14 +99,26 @@ class DeathWatch:
         found: list[Death] = []
         for life in self._lives.all():
             info = await self._containers.inspect(life.container)
+            asked = await self._was_asked(life)
             if not _lives_on(info, life) and self._is_news(life):
-                found.append(Death(life, *_found_dead(info)))
+                found.append(Death(life, self._found(info), asked))
         return found
+
+    def _found(self, info: ContainerInfo | None) -> End:
+        end = found_dead(info)
+        if info is None or info.state.is_up or end.cause == "oom" or self._lost_at is None:
+            return end
+        ended = _time(info.state.finished_at)
+        if ended is None or ended < self._lost_at - LOST_SLACK:
+            return end
+        return End(cause="engine_lost", detail=f"its engine was lost; {end.detail}", exit_code=info.state.exit_code)
 
     async def _explain(self, event: EngineEvent) -> Death | None:
         life = self._lives.of(event.container) if event.action in {"die", "destroy"} else None
-        news = life is not None and self._is_news(life)
-        death = Death(life, await self._cause(event), _words(event)) if life is not None and news else None
+        death = None
+        if life is not None and self._is_news(life):
+            asked = await self._was_asked(life)
+            death = Death(life, await self._end_of(event, asked=asked), asked)
         self._remember(event)
         return death
 
@@ -121,10 +139,27 @@ class DeathWatch:
                 self._oom_ns.pop(event.container, None)
                 self._signalled.discard(event.container)
 
-    async def _cause(self, event: EngineEvent) -> Cause:
-        if event.exit_code != KILLED or event.container in self._signalled:
-            return _cause_of(event.exit_code)
-        return "oom" if await self._was_oom(event) else "killed"
+    async def _end_of(self, event: EngineEvent, *, asked: bool) -> End:
+        code = event.exit_code
+        if code is None:
+            return End(cause="unknown", detail="its container was removed", looked_at=(REMOVED,))
+        words = f"the container's first process ended with code {code}"
+        if asked:
+            return end_by_code(code, words)
+        if event.container not in self._signalled:
+            oom = code == KILLED and await self._was_oom(event)
+            return end_by_code(code, words, out_of_memory=oom)
+        if not await self._engine.takes_calls():
+            return End(cause="engine_lost", detail=f"its engine ends, and ended it: {words}", exit_code=code)
+        told = f"its engine was told to end it, by somebody else: {words}{await self._removal(event)}"
+        return msgspec.structs.replace(end_by_code(code, told), cause="killed")
+
+    async def _removal(self, event: EngineEvent) -> str:
+        try:
+            info = await self._containers.inspect(event.container)
+        except ClocheError:
+            return ""
+        return "" if info is not None and info.state.status != "removing" else ", and to remove its container"
 
     async def _was_oom(self, event: EngineEvent) -> bool:
         seen = self._oom_ns.get(event.container)
@@ -141,26 +176,10 @@ def _lives_on(info: ContainerInfo | None, life: Life) -> bool:
     return info is not None and info.state.is_up and instance_of(info.id, info.state.started_at) == life.instance
 
 
-def _cause_of(code: int | None) -> Cause:
-    if code is None:
-        return "unknown"
-    return "killed" if code > SIGNALLED else "exit"
-
-
-def _words(event: EngineEvent) -> str:
-    if event.exit_code is None:
-        return "its container was removed"
-    return f"the container's first process ended with code {event.exit_code}"
-
-
-def _found_dead(info: ContainerInfo | None) -> tuple[Cause, str]:
-    if info is None:
-        return "unknown", "its container is gone, and nobody was told when"
-    if info.state.is_up:
-        return "unknown", "its container was started again, and nobody was told when it ended"
-    code = info.state.exit_code
-    words = f"found dead when the engine answered: its first process had ended with code {code}"
-    if code == ENGINE_LOST_IT:
-        return "unknown", f"{words}, which is what the engine says when it does not know"
-    oom = code == KILLED and info.state.oom_killed
-    return ("oom" if oom else _cause_of(code)), words
+def _time(stamp: str) -> datetime.datetime | None:
+    """The engine's, to the nanosecond: more than we can read."""
+    whole, _, fraction = stamp.removesuffix("Z").partition(".")
+    try:
+        return datetime.datetime.fromisoformat(f"{whole}.{fraction[:6]:0<6}+00:00")
+    except ValueError:
+        return None

@@ -7,6 +7,7 @@ from contracts.spec import CopyDirectory, GitWorktree, SandboxSpec
 from infra.sandbox.copying import copy_directory
 from infra.sandbox.docker.layout import DataFiles
 from infra.sandbox.docker.planning import ROOT_UID, SANDBOX_ID
+from infra.sandbox.forking import Fill
 from infra.sandbox.trees import remove_tree
 from infra.worktree.checkout import fill
 from infra.worktree.naming import agent_of, branch_of
@@ -27,7 +28,7 @@ def owner_uid() -> int | None:
     return SANDBOX_ID if os.geteuid() == ROOT_UID else None
 
 
-def fill_workspace(spec: SandboxSpec, sandbox: str, workspace: Path) -> None:
+def fill_workspace(spec: SandboxSpec, sandbox: str, workspace: Path, restore: Fill | None = None) -> None:
     """In place, for a container has it mounted already; what an interrupted filling left is removed first.
 
     Raises `Invalid`, `SandboxCreationFailed`, `OSError`.
@@ -35,6 +36,8 @@ def fill_workspace(spec: SandboxSpec, sandbox: str, workspace: Path) -> None:
     _empty(workspace)
     most = spec.resources.disk_mb << 20
     match spec.workspace.source:
+        case _ if restore is not None:
+            restore(workspace, owner_uid(), most)
         case CopyDirectory(path=path):
             copy_directory(Path(path), workspace, owner_uid(), most)
         case GitWorktree() as source:

@@ -29,7 +29,7 @@ from infra.docker.containers import ContainerInfo
 from infra.docker.engine import Engine
 from infra.docker.errors import Refused
 from infra.docker.instance import instance_of
-from infra.docker.stats import container_stats, oom_kills
+from infra.docker.stats import oom_kills
 from infra.docker.stuck import freeing
 from infra.sandbox.base import (
     Created,
@@ -41,28 +41,29 @@ from infra.sandbox.base import (
     Snapshot,
     Started,
     Stats,
+    Use,
 )
 from infra.sandbox.docker.blanks import Blanks
 from infra.sandbox.docker.checking import check_source, check_spec
 from infra.sandbox.docker.deaths import DeathWatch, Life, Lives
+from infra.sandbox.docker.ending import end_container
 from infra.sandbox.docker.environment import container_environment
 from infra.sandbox.docker.filling import fill_workspace
 from infra.sandbox.docker.imaging import ImageSource
 from infra.sandbox.docker.layout import DataFiles
 from infra.sandbox.docker.making import Maker
+from infra.sandbox.docker.measuring import group_use, measure_container
 from infra.sandbox.docker.observing import Observation, observe, start_container
 from infra.sandbox.docker.pausing import pause_container
 from infra.sandbox.docker.planning import container_name
-from infra.sandbox.docker.record import Record, load_record, store_record
+from infra.sandbox.docker.record import Record, as_created, load_record, store_record, was_asked
 from infra.sandbox.docker.sweeping import Sweeper
+from infra.sandbox.forking import check_fork
 from infra.sandbox.shape import shape_of
 from infra.sandbox.trees import measure_tree
 from infra.target import DockerTarget
 
 logger = logging.getLogger(__name__)
-
-KILL_S = 30.0
-"""How long the kernel may take to end what was killed."""
 
 
 class DockerProvider:
@@ -99,7 +100,9 @@ class DockerProvider:
 
     async def _create(self, request: CreateRequest, begun: Record | None) -> Record:
         check_spec(request.spec)
-        await asyncio.to_thread(check_source, request.spec, request.sandbox, self._data.data)
+        check_fork(request.spec, request.fill)
+        if request.fill is None:
+            await asyncio.to_thread(check_source, request.spec, request.sandbox, self._data.data)
         try:
             return await self._finish(request, begun or await self._begin(request))
         except (Invalid, SandboxCreationFailed):
@@ -119,7 +122,8 @@ class DockerProvider:
     async def _finish(self, request: CreateRequest, record: Record) -> Record:
         name = container_name(request.spec.agent_id, request.sandbox, record.key)
         made = await self._maker.make(record, name)
-        await asyncio.to_thread(fill_workspace, request.spec, request.sandbox, self._maker.workspace(record))
+        workspace = self._maker.workspace(record)
+        await asyncio.to_thread(fill_workspace, request.spec, request.sandbox, workspace, request.fill)
         built = container_environment(request, made)
         instance = await self._name(request.sandbox, made, name)
         whole = msgspec.structs.replace(made, name=name, env=built.env, env_blocked=built.blocked, instance=instance)
@@ -176,8 +180,8 @@ class DockerProvider:
         if again is None or not again.state.is_up:
             self._lives.forget(life)
             raise SandboxStartFailed(f"{sandbox} ended at once")
-        if record.instance != instance:
-            await self._store(sandbox, msgspec.structs.replace(record, instance=instance))
+        if record.instance != instance or record.ending:
+            await self._store(sandbox, msgspec.structs.replace(record, instance=instance, ending=False))
         return Started(instance=instance, pid=info.state.pid, enforcement=record.enforcement)
 
     async def stop(self, sandbox: SandboxId, grace_s: float = 10.0) -> None:
@@ -185,28 +189,18 @@ class DockerProvider:
             seen = await self._observe(sandbox)
             try:
                 if seen.is_up:
-                    await self._end(seen, grace_s)
+                    await self._store(sandbox, msgspec.structs.replace(seen.record, ending=True))
+                    self._ended_here.add(seen.inspection.instance or "")
+                    await end_container(self._containers, seen, grace_s)
             except ClocheError as error:
                 # It was not ended: if it dies later, somebody has to be told.
                 self._ended_here.discard(seen.inspection.instance or "")
+                await self._store(sandbox, seen.record)
                 if not isinstance(error, Refused):
                     raise
                 raise SandboxStopFailed(f"cannot stop {sandbox}: {error.message}") from error
             if seen.record.instance is not None:
-                await self._store(sandbox, msgspec.structs.replace(seen.record, instance=None))
-
-    async def _end(self, seen: Observation, grace_s: float) -> None:
-        container = seen.record.container
-        self._ended_here.add(seen.inspection.instance or "")
-        if seen.inspection.state is SandboxState.PAUSED:
-            await self._containers.unpause(container)
-        if grace_s > 0:
-            await self._containers.kill(container, "SIGTERM")
-            if await self._containers.ended(container, grace_s):
-                return
-        await self._containers.kill(container, "SIGKILL")
-        if not await self._containers.ended(container, KILL_S):
-            raise SandboxStopFailed(f"something in container {container[:12]} survives SIGKILL")
+                await self._store(sandbox, msgspec.structs.replace(seen.record, instance=None, ending=False))
 
     async def pause(self, sandbox: SandboxId) -> None:
         async with self._order(sandbox):
@@ -243,16 +237,18 @@ class DockerProvider:
             # Its container is found by the sweep, for no record accounts for it any more.
             record = None
         if record is not None:
-            await self._discard_container(record)
+            await self._discard_container(sandbox, record)
         await asyncio.to_thread(path.unlink, missing_ok=True)
 
-    async def _discard_container(self, record: Record) -> None:
+    async def _discard_container(self, sandbox: SandboxId, record: Record) -> None:
         self._ended_here.add(record.instance or "")
+        await self._store(sandbox, msgspec.structs.replace(record, ending=True))
         try:
             await self._maker.discard(record.key)
         except Unavailable:
             # If it dies now, that is not for this order, which never arrived.
             self._ended_here.discard(record.instance or "")
+            await self._store(sandbox, record)
             raise
 
     async def inspect(self, sandbox: SandboxId) -> Inspection | None:
@@ -274,21 +270,20 @@ class DockerProvider:
         seen = await self._observe(sandbox)
         if not seen.is_up or seen.inspection.pid is None:
             raise SandboxInvalidState(f"{sandbox} is {seen.inspection.state}, not running")
-        try:
-            used = await container_stats(self._engine, seen.record.container)
-        except Refused as error:
-            raise SandboxStatsFailed(f"cannot measure {sandbox}: {error.message}") from error
+        use = await measure_container(self._engine, sandbox, seen.record.container)
         killed = await asyncio.to_thread(oom_kills, seen.inspection.pid)
         disk = await self.disk_usage(sandbox)
         if (await self._observe(sandbox)).inspection.instance != seen.inspection.instance:
             raise SandboxStatsFailed(f"{sandbox} ended while it was measured")
         return Stats(
-            memory_bytes=used.memory_bytes,
-            cpu_seconds=used.cpu_seconds,
-            pids=used.pids,
-            disk=disk,
-            oom_kills=killed,
+            memory_bytes=use.memory_bytes, cpu_seconds=use.cpu_seconds, pids=use.pids, disk=disk, oom_kills=killed
         )
+
+    async def use(self, sandbox: SandboxId, pid: int) -> Use:
+        if (counted := await asyncio.to_thread(group_use, pid)) is not None:
+            return counted
+        used = await measure_container(self._engine, sandbox, (await self._record(sandbox)).container)
+        return Use(memory_bytes=used.memory_bytes, cpu_seconds=used.cpu_seconds, pids=used.pids)
 
     async def oom_kills(self, sandbox: SandboxId) -> int | None:
         pid = (await self._observe(sandbox)).inspection.pid
@@ -314,16 +309,20 @@ class DockerProvider:
         )
 
     async def events(self) -> AsyncIterator[ProviderEvent]:
-        watch = DeathWatch(self._engine, self._data.home, self._lives)
+        watch = DeathWatch(self._engine, self._data.home, self._lives, self._was_asked)
         async with aclosing(watch.follow(self._note_lives)) as deaths:
             async for death in deaths:
                 yield ProviderEvent(
                     sandbox=death.life.sandbox,
                     instance=death.life.instance,
-                    kind="stopped" if death.life.instance in self._ended_here else "died",
-                    cause=death.cause,
-                    detail=death.detail,
+                    kind="stopped" if death.asked else "died",
+                    end=death.end,
                 )
+
+    async def _was_asked(self, life: Life) -> bool:
+        if life.instance in self._ended_here:
+            return True
+        return await asyncio.to_thread(was_asked, self._data.record(life.sandbox), life.instance)
 
     async def _note_lives(self) -> None:
         for sandbox in await self.sandboxes():
@@ -377,14 +376,7 @@ class DockerProvider:
         return observe(record, await self._maker.inspect(record))
 
     def _as_created(self, sandbox: SandboxId, record: Record) -> Created:
-        return Created(
-            sandbox=sandbox,
-            workspace=record.workspace,
-            host_workspace=str(self._maker.workspace(record)),
-            env_passed=tuple(sorted(record.env)),
-            env_blocked=record.env_blocked,
-            enforcement=record.enforcement,
-        )
+        return as_created(sandbox, record, self._maker.workspace(record))
 
     async def aclose(self) -> None:
         await self._engine.aclose()

@@ -77,7 +77,7 @@ def set_aside(files: SandboxFiles) -> SandboxFiles | None:
 def take_or_make(request: CreateRequest, data: DataFiles) -> Record:
     """A blank of the right shape becomes this sandbox; without one it is made. As idempotent as `make_sandbox`."""
     files = data.of(request.sandbox)
-    if request.spec.workspace.source is None and not files.root.exists():
+    if request.spec.workspace.source is None and request.fill is None and not files.root.exists():
         check_spec(request.spec, data.data)
         _take(shape_of(request.spec), data, files)
     record = load_record(files.record)

@@ -12,6 +12,7 @@ from infra.durable import sync_directory
 from infra.sandbox.base import Created, CreateRequest
 from infra.sandbox.copying import copy_directory
 from infra.sandbox.environment import SandboxOwn, build_environment
+from infra.sandbox.forking import Fill, check_fork
 from infra.sandbox.local.layout import DataFiles, SandboxFiles
 from infra.sandbox.local.limits import foresee_enforcement
 from infra.sandbox.local.record import Record, load_record, store_record
@@ -29,10 +30,8 @@ def check_spec(spec: SandboxSpec, data: Path) -> None:
         raise Invalid("network.mode: local sandboxes have no network; use mode none or restricted")
     check_workspace_path(spec.workspace.path)
     source = spec.workspace.source
-    if source is None:
+    if source is None or isinstance(source, ForkOf):
         return
-    if isinstance(source, ForkOf):
-        raise Invalid("workspace.source: fork is not available yet for local sandboxes")
     path = Path(source.path if isinstance(source, CopyDirectory) else source.repository).resolve()
     if data.is_relative_to(path) or path.is_relative_to(data):
         raise Invalid("workspace.source: the node's own data directory cannot be copied into a sandbox")
@@ -44,12 +43,13 @@ def make_sandbox(request: CreateRequest, data: DataFiles) -> Record:
     Raises `Invalid` for what a local sandbox cannot be, `SandboxCreationFailed` when the node cannot make it.
     """
     check_spec(request.spec, data.data)
+    check_fork(request.spec, request.fill)
     files = data.of(request.sandbox)
     try:
         record = load_record(files.record) or begin_record(request, data, files)
         if record.ready:
             return record
-        fill_workspace(request.spec, files, record.host_uid)
+        fill_workspace(request.spec, files, record.host_uid, request.fill)
         record = msgspec.structs.replace(record, ready=True)
         store_record(files.record, record)
     except OSError as error:
@@ -82,7 +82,7 @@ def describe(request: CreateRequest, uid: int | None) -> Record:
     )
 
 
-def fill_workspace(spec: SandboxSpec, files: SandboxFiles, owner: int | None) -> None:
+def fill_workspace(spec: SandboxSpec, files: SandboxFiles, owner: int | None, restore: Fill | None = None) -> None:
     if files.workspace.exists():
         return
     unfinished = files.unfinished_workspace
@@ -90,6 +90,8 @@ def fill_workspace(spec: SandboxSpec, files: SandboxFiles, owner: int | None) ->
     unfinished.mkdir(mode=0o700)
     limit = spec.resources.disk_mb << 20
     match spec.workspace.source:
+        case _ if restore is not None:
+            restore(unfinished, owner, limit)
         case CopyDirectory(path=path):
             copy_directory(Path(path), unfinished, owner, limit)
         case GitWorktree() as source:

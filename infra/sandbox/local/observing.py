@@ -1,16 +1,17 @@
 """What is really there: by identity, never by guess."""
 
 import asyncio
-import signal
 import time
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from contracts.errors import Unavailable
-from infra.sandbox.base import Inspection, SandboxState
+from infra.sandbox.base import End, Inspection, SandboxState
+from infra.sandbox.ends import end_by_code
 from infra.sandbox.local.cgroup_places import open_cgroup
+from infra.sandbox.local.cgroups import CgroupPlace
 from infra.sandbox.local.control import InitConnection
 from infra.sandbox.local.layout import SandboxFiles
 from infra.sandbox.local.liveness import is_life_lock_held
@@ -20,8 +21,7 @@ from infra.sandbox.local.record import Record
 HELLO_TIMEOUT_S = 5.0
 NOTED_S = 5.0
 POLL_S = 0.005
-
-Cause = Literal["exit", "oom", "killed", "unknown"]
+STATUS_WORDS = "the exit status that bubblewrap notes: there is none"
 
 
 class Observation(NamedTuple):
@@ -38,12 +38,15 @@ async def observe(record: Record, files: SandboxFiles) -> Observation:
     identity = record.identity or await find_by_hello(record.instance, files)
     if identity is None:
         return await asyncio.to_thread(_without_identity, record, files)
-    if not await asyncio.to_thread(is_alive, identity):
-        detail = await asyncio.to_thread(describe_end, files)
-        return _seen(record, SandboxState.STOPPED, detail=detail)
-    if await asyncio.to_thread(_is_paused, record):
+    alive, paused = await asyncio.to_thread(_look, record, identity)
+    if not alive:
+        if record.ending:
+            return _seen(record, SandboxState.STOPPED, detail="it was told to end")
+        end = await asyncio.to_thread(explain_end, record.cgroup, files)
+        return Observation(Inspection(state=SandboxState.STOPPED, instance=record.instance, detail=end.detail, end=end))
+    if paused:
         return _seen(record, SandboxState.PAUSED, identity)
-    if await find_by_hello(record.instance, files) != identity:
+    if not await _answers(record.instance, identity, files):
         return _seen(record, SandboxState.ERROR, identity, "init is alive but does not answer")
     return _seen(record, SandboxState.RUNNING, identity)
 
@@ -59,9 +62,23 @@ def _without_identity(record: Record, files: SandboxFiles) -> Observation:
     return _seen(record, SandboxState.STOPPED, detail="a start was interrupted")
 
 
+def _look(record: Record, identity: Identity) -> tuple[bool, bool]:
+    """Whether it is alive, and whether it is paused."""
+    return is_alive(identity), _is_paused(record)
+
+
 def _is_paused(record: Record) -> bool:
     frozen = None if record.cgroup is None else open_cgroup(record.cgroup).is_frozen()
     return record.paused if frozen is None else frozen
+
+
+async def _answers(instance: str, identity: Identity, files: SandboxFiles) -> bool:
+    """Whether that process, which was alive a moment ago, listens on the sandbox's socket and knows the instance."""
+    try:
+        async with await InitConnection.open(files.control, HELLO_TIMEOUT_S) as init:
+            return init.peer_pid == identity.pid and (await init.ask(op="hello")).get("instance") == instance
+    except Unavailable:
+        return False
 
 
 async def find_by_hello(instance: str, files: SandboxFiles) -> Identity | None:
@@ -91,9 +108,13 @@ def find_by_status(instance: str, files: SandboxFiles) -> Identity | None:
     return identity if instance.encode() in arguments and identity == identify(pid) else None
 
 
-def describe_end(files: SandboxFiles) -> str:
-    code = exit_code(files)
-    return "how it ended is not known" if code is None else f"init ended with code {code}"
+def explain_end(place: CgroupPlace | None, files: SandboxFiles) -> End:
+    """Of the last incarnation, which is no longer alive. Waits a moment for what is about to be noted."""
+    code = _noted_exit_code(files)
+    if code is None:
+        return End(cause="unknown", detail="how it ended is not known", looked_at=(STATUS_WORDS,))
+    killed = None if place is None else open_cgroup(place).usage().oom_kills
+    return end_by_code(code, f"init ended with code {code}", out_of_memory=bool(killed))
 
 
 def exit_code(files: SandboxFiles) -> int | None:
@@ -102,21 +123,13 @@ def exit_code(files: SandboxFiles) -> int | None:
     return code if isinstance(code, int) else None
 
 
-def noted_exit_code(files: SandboxFiles) -> int | None:
+def _noted_exit_code(files: SandboxFiles) -> int | None:
     """Of an init that has just ended: bubblewrap, which outlives it by a moment, is about to note it."""
     deadline = time.monotonic() + NOTED_S
     while (code := exit_code(files)) is None and is_life_lock_held(files.log) and time.monotonic() < deadline:
         time.sleep(POLL_S)
     # It may have been noted between the two looks.
     return exit_code(files) if code is None else code
-
-
-def cause_of_end(code: int | None, out_of_memory: int) -> Cause:
-    if code is None:
-        return "unknown"
-    if code == 128 + signal.SIGKILL:
-        return "oom" if out_of_memory else "killed"
-    return "killed" if code > 128 else "exit"
 
 
 def _status(path: Path) -> dict[str, object]:

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from subprocess import SubprocessError
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Literal, Self
 from weakref import WeakValueDictionary
 
 import msgspec
@@ -35,6 +35,7 @@ from infra.sandbox.base import (
     Snapshot,
     Started,
     Stats,
+    Use,
 )
 from infra.sandbox.local.blanks import (
     all_blanks,
@@ -57,8 +58,8 @@ from infra.sandbox.local.layout import DataFiles, SandboxFiles
 from infra.sandbox.local.limits import enforcement, hold_by_group, process_limit
 from infra.sandbox.local.liveness import is_life_lock_held
 from infra.sandbox.local.making import as_created
-from infra.sandbox.local.measuring import measure_sandbox
-from infra.sandbox.local.observing import HELLO_TIMEOUT_S, Observation, cause_of_end, noted_exit_code, observe
+from infra.sandbox.local.measuring import measure_sandbox, measure_use
+from infra.sandbox.local.observing import HELLO_TIMEOUT_S, Observation, explain_end, observe
 from infra.sandbox.local.processes import Identity
 from infra.sandbox.local.record import Record, load_record, store_record
 from infra.sandbox.trees import measure_tree
@@ -133,6 +134,9 @@ class LocalProvider:
                 record = await self._start_anew(record, files)
             elif record.identity is None and seen.identity is not None:
                 record = await self._confirm(files, record, seen.identity)
+            elif record.ending:
+                # A stop that was interrupted did not end it.
+                record = await self._change(files, record, ending=False)
         assert record.instance is not None
         assert record.identity is not None
         return Started(instance=record.instance, pid=record.identity.pid, enforcement=record.enforcement)
@@ -178,13 +182,16 @@ class LocalProvider:
         if record.instance is None:
             return record
         self._ended_here.add(record.instance)
+        record = await self._change(files, record, ending=True)
         try:
             await end_sandbox(record, files, grace_s)
         except SandboxStopFailed:
             # What is still alive may die later, and that is a death.
-            self._ended_here.discard(record.instance)
+            self._ended_here.discard(record.instance or "")
+            await self._change(files, record, ending=False)
             raise
-        return await self._change(files, record, instance=None, identity=None, cgroup=None, paused=False)
+        nothing = {"instance": None, "identity": None, "cgroup": None}
+        return await self._change(files, record, **nothing, paused=False, ending=False)
 
     async def pause(self, sandbox: SandboxId) -> None:
         files = self._data.of(sandbox)
@@ -254,13 +261,19 @@ class LocalProvider:
             raise SandboxInvalidState(f"{sandbox} is {seen.inspection.state}, not running")
         return await asyncio.to_thread(measure_sandbox, record, self._data.of(sandbox), seen.identity)
 
+    async def use(self, sandbox: SandboxId, pid: int) -> Use:
+        return await asyncio.to_thread(lambda: measure_use(self._load(sandbox), pid))
+
     async def oom_kills(self, sandbox: SandboxId) -> int | None:
         place = (await self._record(sandbox)).cgroup
         return None if place is None else (await asyncio.to_thread(open_cgroup(place).usage)).oom_kills
 
     async def disk_usage(self, sandbox: SandboxId) -> DiskUsage:
-        await self._record(sandbox)
-        return await asyncio.to_thread(measure_tree, self._data.of(sandbox).workspace)
+        def measure() -> DiskUsage:
+            self._load(sandbox)
+            return measure_tree(self._data.of(sandbox).workspace)
+
+        return await asyncio.to_thread(measure)
 
     async def environment(self, sandbox: SandboxId) -> dict[str, str]:
         return (await self._record(sandbox)).env
@@ -285,19 +298,13 @@ class LocalProvider:
 
     def _explain(self, death: Death) -> ProviderEvent:
         files = self._data.of(death.sandbox)
-        code = noted_exit_code(files)
         record = load_record(files.record)
-        place = record.cgroup if record is not None and record.instance == death.instance else None
-        out_of_memory = None if place is None else open_cgroup(place).usage().oom_kills
-        cause = cause_of_end(code, out_of_memory or 0)
-        detail = "" if code is None else f"init ended with code {code}"
-        return ProviderEvent(
-            sandbox=death.sandbox,
-            instance=death.instance,
-            kind="stopped" if death.instance in self._ended_here else "died",
-            cause=cause,
-            detail=detail,
-        )
+        mine = record if record is not None and record.instance == death.instance else None
+        # Nothing but an order takes an instance off the record.
+        asked = mine is None or mine.ending or death.instance in self._ended_here
+        end = explain_end(None if mine is None else mine.cgroup, files)
+        kind: Literal["stopped", "died"] = "stopped" if asked else "died"
+        return ProviderEvent(sandbox=death.sandbox, instance=death.instance, kind=kind, end=end)
 
     async def snapshot(self, sandbox: SandboxId) -> Snapshot:
         raise Invalid(f"snapshot of {sandbox}: local sandboxes have no snapshots yet")
@@ -306,7 +313,10 @@ class LocalProvider:
         return self._locks.setdefault(sandbox, asyncio.Lock())
 
     async def _record(self, sandbox: SandboxId) -> Record:
-        record = await asyncio.to_thread(load_record, self._data.of(sandbox).record)
+        return await asyncio.to_thread(self._load, sandbox)
+
+    def _load(self, sandbox: SandboxId) -> Record:
+        record = load_record(self._data.of(sandbox).record)
         if record is None:
             raise SandboxNotFound(f"there is no sandbox {sandbox} on this node")
         return record

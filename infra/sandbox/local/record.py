@@ -31,6 +31,8 @@ class Record(Struct, frozen=True, kw_only=True):
     """It is nobody's yet, whatever name it has."""
     instance: str | None = None
     """Set before anything is started and cleared after everything ended, so a crash between is always seen."""
+    ending: bool = False
+    """Set before this instance is told to end: its end is no death, whoever notices it."""
     identity: Identity | None = None
     cgroup: CgroupPlace | None = None
     paused: bool = False

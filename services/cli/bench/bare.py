@@ -27,18 +27,16 @@ def bubblewrap(*command: str) -> list[str]:
     return [bwrap, "--unshare-all", "--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "--", *command]
 
 
-async def timed(argv: list[str], env: dict[str, str] | None = None) -> float:
+async def timed(argv: list[str], env: dict[str, str] | None = None, stdin: bytes = b"") -> float:
     """Seconds from the start of a process to its end. Raises `Unavailable` with its words when it fails."""
-    return await asyncio.to_thread(_timed, argv, env)
+    return await asyncio.to_thread(_timed, argv, env, stdin)
 
 
-def _timed(argv: list[str], env: dict[str, str] | None) -> float:
+def _timed(argv: list[str], env: dict[str, str] | None, stdin: bytes) -> float:
     # A file, for a pipe would be waited for until whatever the process leaves behind has ended too.
     with tempfile.TemporaryFile() as words:
         began = time.perf_counter()
-        done = subprocess.run(
-            argv, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=words, check=False
-        )
+        done = subprocess.run(argv, env=env, input=stdin, stdout=subprocess.DEVNULL, stderr=words, check=False)
         took = time.perf_counter() - began
         if done.returncode != 0:
             words.seek(0)

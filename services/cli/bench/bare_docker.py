@@ -51,11 +51,11 @@ class BareDocker:
             raise Unavailable(f"{argv} ended with {code}")
         return took
 
-    async def by_command_line(self, argv: Sequence[str]) -> float:
+    async def by_command_line(self, argv: Sequence[str], stdin: bytes | None = None) -> float:
         """Seconds of `docker exec`. Raises `Unavailable` when it fails."""
-        return await timed(
-            ["docker", "--host", self._target.engine, "exec", "-u", self._target.user, self._target.container, *argv]
-        )
+        flags = ["-u", self._target.user, *(["-i"] if stdin is not None else [])]
+        docker = ["docker", "--host", self._target.engine, "exec", *flags, self._target.container]
+        return await timed([*docker, *argv], stdin=stdin or b"")
 
     async def until_stocked(self) -> None:
         """Until slots wait in the container and no more are being opened.

@@ -10,7 +10,13 @@ from services.cli.bench.claim import claim
 from services.cli.bench.command_line import command_line
 from services.cli.bench.docker_exec import docker_exec
 from services.cli.bench.figure import Figure
+from services.cli.bench.file_calls import file_calls
+from services.cli.bench.file_event import file_event
+from services.cli.bench.file_search import file_search
+from services.cli.bench.file_storm import file_storm
 from services.cli.bench.first_byte import first_byte
+from services.cli.bench.monitor import monitor
+from services.cli.bench.recovery import recovery
 from services.cli.bench.rig import Rig
 from services.cli.bench.round_trip import round_trip
 from services.cli.bench.sizes import Sizes
@@ -25,8 +31,18 @@ LOCAL: dict[str, Benchmark] = {
     "throughput": throughput,
     "command-line": command_line,
     "claim": claim,
+    "file-event": file_event,
+    "file-storm": file_storm,
+    "file-search": file_search,
+    "recovery": recovery,
+    "monitor": monitor,
 }
-DOCKER: dict[str, Benchmark] = {"docker-exec": docker_exec, "docker-claim": claim}
+DOCKER: dict[str, Benchmark] = {
+    "docker-exec": docker_exec,
+    "docker-claim": claim,
+    "docker-files": file_calls,
+    "docker-recovery": recovery,
+}
 SWE_REX = "swe-rex"
 LARGE_LOG = "large-log"
 NAMES = (*LOCAL, SWE_REX, *DOCKER, LARGE_LOG)

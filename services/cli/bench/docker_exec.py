@@ -30,7 +30,7 @@ Times = dict[str, list[float]]
 async def docker_exec(rig: Rig, sizes: Sizes) -> list[Figure]:
     """On a node whose sandboxes are containers."""
     sandbox = await rig.cloche.create()
-    target = await _target(rig, sandbox)
+    target = await target_of(rig, sandbox)
     async with Engine(target.engine) as engine:
         bare = BareDocker(engine, target)
         for _ in range(WARM_UP):
@@ -42,7 +42,7 @@ async def docker_exec(rig: Rig, sizes: Sizes) -> list[Figure]:
     return [*_figures(single), _row_figure(row)]
 
 
-async def _target(rig: Rig, sandbox: Sandbox) -> DockerTarget:
+async def target_of(rig: Rig, sandbox: Sandbox) -> DockerTarget:
     async with load_provider(Isolation.DOCKER, rig.settings.data) as provider:
         target = await provider.target(sandbox.id)
     assert isinstance(target, DockerTarget)

@@ -22,6 +22,20 @@ class Sizes(Struct, frozen=True, kw_only=True):
     """Commands, each round."""
     compared_bytes: int
     """Of one command, each round, that is handed over whole."""
+    files: int
+    """Written at once."""
+    changes: int
+    """Of files, whose latency is measured."""
+    searched_bytes: int
+    """Of the tree that is searched."""
+    deaths: int
+    """With an empty workspace, and as many with a full one."""
+    workspace_files: int
+    """In a full one."""
+    watched: tuple[int, ...]
+    """Sandboxes that a monitor watches over, ascending."""
+    watched_s: float
+    """For how long the monitor's cost is measured: whole rounds of its interval."""
     sandboxes: int
     """In the large log: a multiple of 200."""
     events: int
@@ -38,6 +52,13 @@ FULL = Sizes(
     claims=10,
     at_once=20,
     compared_bytes=100 * 1024 * 1024,
+    files=20_000,
+    changes=60,
+    searched_bytes=200_000_000,
+    deaths=20,
+    workspace_files=1000,
+    watched=(0, 100, 500),
+    watched_s=60.0,
     sandboxes=1000,
     events=1000,
 )
@@ -51,6 +72,13 @@ QUICK = Sizes(
     claims=3,
     at_once=20,
     compared_bytes=8 * 1024 * 1024,
+    files=2000,
+    changes=10,
+    searched_bytes=20_000_000,
+    deaths=4,
+    workspace_files=1000,
+    watched=(0, 20),
+    watched_s=30.0,
     sandboxes=200,
     events=100,
 )

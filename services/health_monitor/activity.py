@@ -1,0 +1,58 @@
+"""Whether anything happens in a sandbox, by what the log says."""
+
+import datetime
+from typing import NamedTuple
+
+from contracts import subjects
+from contracts.state import SandboxState
+from infra.bus import page, reader
+from infra.bus.connection import Bus
+
+FAMILIES = ("command", "tool", "agent", "user")
+FILE_KINDS = ("created", "modified", "deleted", "moved", "batch")
+"""Not what the watcher says of itself."""
+ENDS = ("completed", "timed_out", "cancelled", "lost", "rejected")
+
+
+class _Running(NamedTuple):
+    since: int
+    """The life that this is of, by the sequence that it began at."""
+    cursor: int
+    commands: frozenset[str]
+
+
+class Activity:
+    def __init__(self, bus: Bus) -> None:
+        self._bus = bus
+        self._running: dict[str, _Running] = {}
+
+    async def last(self, state: SandboxState) -> datetime.datetime:
+        """When something last happened: an order, a command, output, a changed file, a tool call, an agent's turn.
+
+        Raises `Unavailable` when the log cannot be asked.
+        """
+        found = await page.fetch_lasts(
+            self._bus, [subjects.event(state.sandbox, f"file.{kind}") for kind in FILE_KINDS]
+        )
+        for family in FAMILIES:
+            newest = await reader.last(self._bus, subjects.events_of(state.sandbox, family=family)[0])
+            found += [] if newest is None else [newest]
+        return max([state.last_event_at, *(entry.time for entry in found)])
+
+    async def commands_run(self, state: SandboxState, since: int) -> bool:
+        """Whether a command of the life that began at sequence `since` has not ended. Raises `Unavailable`."""
+        known = self._running.get(state.sandbox)
+        if known is None or known.since != since:
+            known = _Running(since, since + 1, frozenset())
+        commands, cursor = set(known.commands), known.cursor
+        kinds = [subjects.events_of(state.sandbox, family="command", kind=kind)[1] for kind in ("started", *ENDS)]
+        async for entry in reader.read(self._bus, kinds, cursor, follow=False):
+            subject = subjects.parse_event(entry.subject)
+            cursor = entry.seq + 1
+            if subject.scope is not None:
+                (commands.add if subject.kind == "started" else commands.discard)(subject.scope)
+        self._running[state.sandbox] = _Running(since, cursor, frozenset(commands))
+        return bool(commands)
+
+    def forget(self, sandbox: str) -> None:
+        self._running.pop(sandbox, None)

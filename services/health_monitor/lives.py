@@ -1,0 +1,72 @@
+"""The sandboxes of this node that should be alive, each with what is remembered of its present life."""
+
+import datetime
+from collections.abc import Callable, Collection, Iterator
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from contracts.spec import Isolation
+from contracts.state import SandboxState
+from infra.lifecycles import Lifecycles
+from services.health_monitor.decide import ALIVE
+
+
+class Sample(NamedTuple):
+    at: datetime.datetime
+    cpu_seconds: float
+
+
+class Life(Struct, kw_only=True):
+    """All but `state` and `since` is lost with the monitor, and found again by looking."""
+
+    state: SandboxState
+    since: int
+    """The sequence of the event that began it."""
+    ill_looks: int = 0
+    odd_since: datetime.datetime | None = None
+    sample: Sample | None = None
+    compared: bool = False
+    """Whether two looks at its processes could be compared."""
+    busy_at: datetime.datetime | None = None
+    """When its processes were last seen at work."""
+
+
+class Lives:
+    """Follows the log through `Lifecycles`. Tells of nothing before `tell`, and then of all that there are."""
+
+    def __init__(self, lifecycles: Lifecycles, node: str, tiers: Collection[Isolation]) -> None:
+        self._node = node
+        self._tiers = tiers
+        self._lives: dict[str, Life] = {}
+        self._begun: Callable[[SandboxState], None] | None = None
+        self._ended: Callable[[str], None] | None = None
+        lifecycles.on_change(self._changed)
+
+    def tell(self, begun: Callable[[SandboxState], None], ended: Callable[[str], None]) -> None:
+        self._begun, self._ended = begun, ended
+        for life in self:
+            begun(life.state)
+
+    def get(self, sandbox: str) -> Life | None:
+        return self._lives.get(sandbox)
+
+    def state(self, sandbox: str) -> SandboxState | None:
+        life = self._lives.get(sandbox)
+        return None if life is None else life.state
+
+    def __iter__(self) -> Iterator[Life]:
+        return iter(list(self._lives.values()))
+
+    def _changed(self, state: SandboxState) -> None:
+        if state.node != self._node or state.status not in ALIVE or state.isolation not in self._tiers:
+            if self._lives.pop(state.sandbox, None) is not None and self._ended is not None:
+                self._ended(state.sandbox)
+            return
+        known = self._lives.get(state.sandbox)
+        if known is not None and known.state.instance == state.instance:
+            known.state = state
+            return
+        self._lives[state.sandbox] = Life(state=state, since=state.applied_sequence)
+        if self._begun is not None:
+            self._begun(state)
