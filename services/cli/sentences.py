@@ -56,7 +56,7 @@ def _sentence(group: list[Noted], plot: Plot) -> Sentence:
 
 
 def _text(group: list[Noted], plot: Plot) -> str:
-    first, last = group[0], group[-1]
+    first = group[0]
     match first.fact:
         case sandbox.SandboxCreating() as creating:
             return _made(creating, group, plot)

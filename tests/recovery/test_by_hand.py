@@ -12,6 +12,7 @@ import pytest_asyncio
 from contracts.errors import Invalid, SandboxInvalidState
 from contracts.state import Status
 from infra.client import Cloche
+from infra.embedded import secrets
 from infra.sandbox.providers import load_provider
 from tests.cli.shell import Shell
 from tests.conformance.tiers import require
@@ -129,7 +130,7 @@ async def test_the_command_line_recovers_and_says_what_became_of_the_workspace(n
     await work(sandbox)
     sequence = (await sandbox.flush()).sequence
     await sandbox.stop(grace_ms=0)
-    shell = Shell(node.data)
+    shell = Shell(node.data, CLOCHE_URL=node.server.url, CLOCHE_CREDS=str(secrets.directory(node.data)))
     said = await asyncio.to_thread(shell, "recover", sandbox.id)
     assert (said.code, said.out.decode()) == (0, f"{sandbox.id} running\n"), said
     assert b"on node local, workspace as it was" in said.err
