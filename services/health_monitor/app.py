@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Mapping
 
-from contracts.errors import ClocheError
+from contracts.errors import ClocheError, Unavailable
 from contracts.spec import Isolation
 from infra.access import open_as
 from infra.boot import booted_at
@@ -58,6 +58,7 @@ class Monitor:
     ) -> None:
         every_s = settings.intervals.health_s
         journal = Journal(bus, service=HealthMonitorApp.name, node=settings.node)
+        self._every_s = every_s
         self._providers = providers
         self._announcing = asyncio.Semaphore(ANNOUNCED_AT_ONCE)
         self._lives = Lives(lifecycles, settings.node, providers)
@@ -87,6 +88,14 @@ class Monitor:
         tasks.create_task(self._disks.walk(self._lives.state))
         tasks.create_task(self._limits.keep_time())
         tasks.create_task(self._leases.keep())
+        tasks.create_task(self._insist())
+
+    async def _insist(self) -> None:
+        """Raises `Unavailable` where an engine came after this service: started again, it will find it."""
+        while True:
+            await asyncio.sleep(self._every_s)
+            if tiers := self._lives.unwatched:
+                raise Unavailable(f"there are {', '.join(sorted(tiers))} sandboxes here, and nobody can look at them")
 
     def _forget(self, sandbox: str) -> None:
         self._rounds.end(sandbox)

@@ -16,7 +16,7 @@ from services.health_monitor.decide import ALIVE, Ending, death
 from services.health_monitor.last_output import last_output
 from services.health_monitor.leases import Leases
 from services.health_monitor.lives import Life
-from services.health_monitor.told import HealthLog
+from services.health_monitor.told import HealthLog, Told
 
 logger = logging.getLogger(__name__)
 
@@ -39,25 +39,29 @@ class Deaths:
             state = await self._journal.lifecycle(life.state.sandbox)
             if state is None or not self._is_of(life, state):
                 return
-            if await self.goes_on(life):
+            told = await self._log.told(state.sandbox)
+            if self._goes_on(life, told):
                 return
-            await self._log.tell(state.sandbox, await self._fact(life, state, ending), about=state.instance)
+            fact = await self._fact(life, state, ending, told)
+            await self._log.tell(state.sandbox, fact, knowing=told, about=state.instance)
         raise Conflict(f"others keep telling of {life.state.sandbox!r}")
 
     async def goes_on(self, life: Life) -> bool:
         """Whether this death is told already; then what was asked for because of it is asked for until it is done."""
-        died = (await self._log.told(life.state.sandbox)).died
-        if died is None or died.instance != life.state.instance:
+        return self._goes_on(life, await self._log.told(life.state.sandbox))
+
+    def _goes_on(self, life: Life, told: Told) -> bool:
+        if told.died is None or told.died.instance != life.state.instance:
             return False
-        self._leases.of_death(life.state, died)
+        self._leases.of_death(life.state, told.died)
         return True
 
     def _is_of(self, life: Life, state: SandboxState) -> bool:
         same = state.instance == life.state.instance and state.node == self._journal.node
         return same and state.status in ALIVE
 
-    async def _fact(self, life: Life, state: SandboxState, ending: Ending) -> HealthDied:
-        over_disk = (await self._log.told(state.sandbox)).is_exceeded("disk", life.since)
+    async def _fact(self, life: Life, state: SandboxState, ending: Ending, told: Told) -> HealthDied:
+        over_disk = told.is_exceeded("disk", life.since)
         fact = death(state, ending, now=clock.now(), booted=self._booted, over_disk=over_disk)
         return msgspec.structs.replace(fact, last_output=await last_output(self._bus, state.sandbox, life.since))
 

@@ -64,7 +64,7 @@ class Limits:
         for _ in range(CONFLICTS_TOLERATED):
             told = await self._log.told(sandbox)
             said = told.is_exceeded(excess.fact.limit, life.since)
-            if said or await self._log.tell(sandbox, excess.fact, about=life.state.instance):
+            if said or await self._log.tell(sandbox, excess.fact, knowing=told, about=life.state.instance):
                 self._leases.of_excess(life.state, excess)
                 return
         raise Conflict(f"others keep telling of {sandbox!r}")

@@ -39,6 +39,7 @@ class Lives:
         self._node = node
         self._tiers = tiers
         self._lives: dict[str, Life] = {}
+        self._unwatched: dict[str, Isolation] = {}
         self._begun: Callable[[SandboxState], None] | None = None
         self._ended: Callable[[str], None] | None = None
         lifecycles.on_change(self._changed)
@@ -47,6 +48,11 @@ class Lives:
         self._begun, self._ended = begun, ended
         for life in self:
             begun(life.state)
+
+    @property
+    def unwatched(self) -> frozenset[Isolation]:
+        """Kinds of sandboxes that are alive on this node and that nobody here can look at."""
+        return frozenset(self._unwatched.values())
 
     def get(self, sandbox: str) -> Life | None:
         return self._lives.get(sandbox)
@@ -59,7 +65,11 @@ class Lives:
         return iter(list(self._lives.values()))
 
     def _changed(self, state: SandboxState) -> None:
-        if state.node != self._node or state.status not in ALIVE or state.isolation not in self._tiers:
+        mine = state.node == self._node and state.status in ALIVE
+        self._unwatched.pop(state.sandbox, None)
+        if mine and state.isolation not in self._tiers:
+            self._unwatched[state.sandbox] = state.isolation
+        if not mine or state.isolation not in self._tiers:
             if self._lives.pop(state.sandbox, None) is not None and self._ended is not None:
                 self._ended(state.sandbox)
             return

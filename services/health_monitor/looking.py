@@ -91,8 +91,8 @@ class Looking:
     async def _turned(self, life: Life, to: str, fact: Fact) -> None:
         """Said when it changes, and never again until it changes back."""
         sandbox = life.state.sandbox
-        while (await self._log.told(sandbox)).of_life(life.since) not in (to, "died"):
-            await self._log.tell(sandbox, fact, about=life.state.instance)
+        while (told := await self._log.told(sandbox)).of_life(life.since) not in (to, "died"):
+            await self._log.tell(sandbox, fact, knowing=told, about=life.state.instance)
 
     async def _well(self, life: Life, seen: Seen) -> None:
         sandbox = life.state.sandbox

@@ -67,12 +67,13 @@ class HealthLog:
         self._told[sandbox] = told
         return told
 
-    async def tell(self, sandbox: str, fact: Fact, *, about: str | None) -> bool:
+    async def tell(self, sandbox: str, fact: Fact, *, knowing: Told, about: str | None) -> bool:
         """Append it unless somebody else has said something meanwhile: then False, to be thought over again.
 
-        `about` is the life that the fact is of: the same fact of the same life is one event, whoever says it.
+        `knowing` is what was told when it was decided to say this; `about` is the life that the fact is of: the same
+        fact of the same life is one event, whoever says it.
         """
-        expected = (await self.told(sandbox)).sequence
+        expected = knowing.sequence
         rival = hashlib.sha256(f"{sandbox}/{about}/{expected}".encode()).hexdigest()[:24]
         written = self._journal.write(sandbox, fact, id=f"{sandbox}.{tag_of(fact)}.{rival}")
         guard = Expect(subjects.health_events(sandbox), expected)

@@ -159,8 +159,8 @@ class Spawner:
         try:
             await provider.stop(asked.sandbox, order.grace_ms / 1000)
         except SandboxNotFound:
-            # Its recovery has not come so far.
-            if not is_recovering(state):
+            # Its recovery has not come so far, or it is ended for being lost.
+            if not is_recovering(state) and order.failure is None:
                 raise
         stopped = facts.SandboxStopped(reason=order.reason, failure=order.failure)
         await self._append(asked, stopped, state.lifecycle_sequence)

@@ -123,6 +123,20 @@ def test_one_that_was_recovered_says_from_what(cloche: Shell) -> None:
     said_by(cloche, story)
 
 
+def test_one_that_died_too_often_has_failed_until_a_person_recovers_it(cloche: Shell) -> None:
+    name = made(cloche, "often", "--set", "restart.max_attempts=1")
+    kill_first_process(cloche, name)
+    wait_for(cloche, name, "sandbox.recovered")
+    kill_first_process(cloche, name)
+    wait_for(cloche, name, "sandbox.failed")
+    story = why(cloche, name)
+    assert story["headline"]["text"].startswith("has failed: it died again after 1 attempts to recover it")
+    said_by(cloche, story)
+    assert f"cloche recover {name}" in [each["do"] for each in story["next"]]
+    assert cloche("recover", name).code == 0
+    assert why(cloche, name)["headline"]["text"].endswith("it was recovered (as somebody asked)")
+
+
 def test_one_that_filled_its_disk_says_how_full_and_what_to_do(cloche: Shell) -> None:
     name = made(cloche, "full", "--set", "resources.disk_mb=1024")
     cloche("exec", name, "--", "sh", "-c", "fallocate -l 600M one; fallocate -l 600M two")

@@ -19,7 +19,7 @@ from contracts.events.health import (
 )
 from contracts.events.sandbox import SandboxCreated, SandboxCreating, SandboxStarted, SandboxStopped
 from contracts.message import Fact
-from contracts.spec import Isolation, Resources, SandboxSpec
+from contracts.spec import Isolation, Resources, Restart, RestartPolicy, SandboxSpec
 from contracts.state import Status
 from infra import clock
 from infra.access import open_as
@@ -27,7 +27,7 @@ from infra.client import Cloche, Sandbox
 from infra.client.sandbox import load_state
 from infra.client.vitals import newest
 from infra.journal import Journal
-from infra.sandbox.base import CreateRequest
+from infra.sandbox.base import CreateRequest, SandboxState
 from infra.sandbox.providers import load_provider
 from services.health_monitor.told import HealthLog
 from tests.health.log import death_of, kill, next_of, pid_of, restart, types_of
@@ -191,21 +191,26 @@ async def test_an_idle_sandbox_is_stopped_and_a_silent_command_or_a_busy_process
     await working.remove()
 
 
-async def test_one_that_has_run_for_its_time_is_stopped(node: Node, cloche: Cloche) -> None:
-    """Its life is written into the log as if it had begun long ago."""
-    wanted = SandboxSpec(isolation=Isolation.LOCAL, resources=Resources(memory_mb=512, timeout_ms=60_000))
-    async with load_provider("local", node.data) as provider, open_as(node.settings, "spawner") as bus:
-        created = await provider.create(CreateRequest(sandbox="late", node="local", spec=wanted))
-        started = await provider.start("late")
+async def written(node: Node, sandbox: str, wanted: SandboxSpec, instance: str, seconds_ago: float) -> None:
+    """Its life, put into the log as if it had begun so long ago."""
+    facts: list[Fact] = [
+        SandboxCreating(spec=wanted, isolation=Isolation.LOCAL, node="local"),
+        SandboxCreated(node="local", isolation=Isolation.LOCAL, workspace="/workspace"),
+        SandboxStarted(instance=instance),
+    ]
+    then = clock.now() - datetime.timedelta(seconds=seconds_ago)
+    async with open_as(node.settings, "spawner") as bus:
         journal = Journal(bus, service="spawner", node="local")
-        facts: list[Fact] = [
-            SandboxCreating(spec=wanted, isolation=Isolation.LOCAL, node="local"),
-            SandboxCreated(node="local", isolation=Isolation.LOCAL, workspace=created.workspace),
-            SandboxStarted(instance=started.instance),
-        ]
         for number, fact in enumerate(facts):
-            then = clock.now() - datetime.timedelta(seconds=61)
-            await journal.append(journal.write("late", fact, id=f"late.{number}", time=then))
+            await journal.append(journal.write(sandbox, fact, id=f"{sandbox}.{number}", time=then))
+
+
+async def test_one_that_has_run_for_its_time_is_stopped(node: Node, cloche: Cloche) -> None:
+    wanted = SandboxSpec(isolation=Isolation.LOCAL, resources=Resources(memory_mb=512, timeout_ms=60_000))
+    async with load_provider("local", node.data) as provider:
+        await provider.create(CreateRequest(sandbox="late", node="local", spec=wanted))
+        started = await provider.start("late")
+    await written(node, "late", wanted, started.instance, 61)
     sandbox = await cloche.sandbox("late")
     _, exceeded = await next_of(sandbox, "health.limit_exceeded")
     assert isinstance(exceeded, HealthLimitExceeded)
@@ -214,6 +219,21 @@ async def test_one_that_has_run_for_its_time_is_stopped(node: Node, cloche: Cloc
     assert isinstance(stopped, SandboxStopped)
     assert stopped.failure is not None
     assert stopped.failure.code == "SANDBOX_TIMEOUT"
+
+
+async def test_a_death_before_the_log_has_the_life_is_told_once_it_has(node: Node, cloche: Cloche) -> None:
+    never = Restart(policy=RestartPolicy.NEVER)
+    wanted = SandboxSpec(isolation=Isolation.LOCAL, resources=Resources(memory_mb=512), restart=never)
+    async with load_provider("local", node.data) as provider:
+        await provider.create(CreateRequest(sandbox="early", node="local", spec=wanted))
+        started = await provider.start("early")
+        os.kill(started.pid, signal.SIGKILL)
+        while (seen := await provider.inspect("early")) and seen.state is SandboxState.RUNNING:
+            await asyncio.sleep(0.01)
+    await written(node, "early", wanted, started.instance, 1)
+    sandbox = await cloche.sandbox("early")
+    await next_of(sandbox, "sandbox.stopped")
+    assert (await death_of(sandbox)).cause == "killed"
 
 
 async def test_a_monitor_killed_while_an_order_waits_sends_it_when_it_is_due(node: Node, cloche: Cloche) -> None:
@@ -267,8 +287,10 @@ async def test_the_log_never_lets_a_death_be_told_twice(node: Node, cloche: Cloc
         await next_of(sandbox, "health.healthy")
         journal = Journal(bus, service="health_monitor", node="local")
         one, other = HealthLog(bus, journal), HealthLog(bus, journal)
-        await one.told("guarded")
-        await other.told("guarded")
-        assert await one.tell("guarded", HealthUnhealthy(reason="one"), about="life")
-        assert not await other.tell("guarded", HealthHealthy(reason="other"), about="life")
+        before = await one.told("guarded")
+        assert await other.told("guarded") == before
+        assert await one.tell("guarded", HealthUnhealthy(reason="one"), knowing=before, about="life")
+        # What is forgotten between the decision and the word is not read again in its favour.
+        other.forget("guarded")
+        assert not await other.tell("guarded", HealthHealthy(reason="other"), knowing=before, about="life")
         assert (await other.told("guarded")).health == "unhealthy"

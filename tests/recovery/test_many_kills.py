@@ -40,18 +40,21 @@ async def keep_working(sandbox: Sandbox) -> None:
             await sandbox.run(f"for i in 1 2 3; do echo {number} $i; sleep 0.1; done >> log-{number % 5}")
 
 
-async def strike(node: Node, sandboxes: list[Sandbox], choice: random.Random) -> None:
-    """Mostly at a sandbox, sometimes at a service, sometimes at both at once."""
+async def strike(node: Node, sandboxes: list[Sandbox], choice: random.Random) -> int:
+    """Mostly at a sandbox, sometimes at a service, sometimes at both at once. How many sandboxes it killed."""
     aim = choice.random()
     victims = [kill_if_alive(node.data, choice.choice(sandboxes))] if aim < 0.9 else []
-    if aim > 0.8:
-        victims.append(node.restart(choice.choice(SERVICES)))
-    await asyncio.gather(*victims)
+    service = choice.choice(SERVICES) if aim > 0.8 else None
+    killed, _ = await asyncio.gather(asyncio.gather(*victims), node.restart(service) if service else asyncio.sleep(0))
+    return sum(killed)
 
 
-async def kill_if_alive(data: Path, sandbox: Sandbox) -> None:
+async def kill_if_alive(data: Path, sandbox: Sandbox) -> bool:
+    """False for one that is just being brought back."""
     with contextlib.suppress(AssertionError, ProcessLookupError):
         await kill(data, sandbox)
+        return True
+    return False
 
 
 async def is_settled(node: Node, cloche: Cloche, sandbox: Sandbox) -> bool:
@@ -94,9 +97,10 @@ async def test_random_kills_leave_every_sandbox_running_once_with_every_death_ex
         trees = [await on_disk(tmp_path, each) for each in sandboxes]
         working = [asyncio.create_task(keep_working(each)) for each in sandboxes for _ in range(WORKERS)]
         try:
-            for _ in range(KILLS):
+            killed = 0
+            while killed < KILLS:
                 await asyncio.sleep(choice.uniform(0, 0.4))
-                await strike(node, sandboxes, choice)
+                killed += await strike(node, sandboxes, choice)
         finally:
             for task in working:
                 task.cancel()
@@ -108,7 +112,8 @@ async def test_random_kills_leave_every_sandbox_running_once_with_every_death_ex
             now = await on_disk(tmp_path, sandbox)
             assert {path: now.get(path) for path in tree} == tree
             assert (await sandbox.run("echo works")).stdout == b"works\n"
-        assert sum([await check_story(cloche, each) for each in sandboxes]) >= KILLS // 4
+        # One that is killed before the log has its life is begun again, and that is no death.
+        assert killed // 2 <= sum([await check_story(cloche, each) for each in sandboxes]) <= killed
         assert sorted(await whereabouts(tmp_path)) == [f"local:sb-{number}" for number in range(SANDBOXES)]
         pids = [await first_process(tmp_path, each) for each in sandboxes]
         assert inits_of(tmp_path) == sorted(pids)

@@ -5,6 +5,8 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from contracts.errors import Failure
 from contracts.events import guardian, health, sandbox
@@ -377,3 +379,43 @@ def test_a_story_reads_as_it_is_meant_to(capsys: pytest.CaptureFixture[str], mon
         "\n"
         "[n] are sequences of the log: `cloche events sb --from 13` shows them\n"
     )
+
+
+ANYTHING: list[Fact | Told] = [
+    *begun(),
+    *begun(NEVER),
+    sandbox.SandboxPaused(),
+    sandbox.SandboxResumed(),
+    stopped(),
+    stopped(DIED, command="health-stop-1"),
+    stopped(Failure(code="X", message="over", details={"limit": "disk"}), command="g-1"),
+    Told(sandbox.SandboxRemoved(reason="asked"), "c-rm"),
+    sandbox.SandboxFailed(failure=DIED),
+    sandbox.SandboxSnapshotted(manifest="m", files=1, size=1),
+    *recovery(0, instance="i2"),
+    *recovery(1, instance="i1", restored=3),
+    death(health.DeathCause.OOM),
+    death(action=health.DeathAction.RECOVER, instance="i2"),
+    health.HealthHealthy(),
+    health.HealthUnhealthy(reason="ill"),
+    health.HealthLimitExceeded(limit="disk", allowed=1, used=2, action="kill"),
+    health.HealthLimitExceeded(limit="new", allowed=1, used=2, action="levitate"),
+    guardian.GuardianEscalated(rule="r", step="stop", reason="why", evidence=(1,), command="g-1"),
+    letter("create", "no"),
+    letter("stop", "no"),
+    CommandLost(exec="e", cause="c", detail="d", totals=Totals()),
+]
+
+
+@given(st.lists(st.sampled_from(ANYTHING), min_size=1, max_size=30), st.integers(1, 20))
+def test_there_is_a_story_for_whatever_stands_in_the_log(told: list[Fact | Told], shown: int) -> None:
+    events = history(*told)
+    found = tell("sb", events, now=NOW, head=HEAD, shown=shown)
+    known = {event.sequence for event in events}
+    made = any(event.head.type == "sandbox.creating" for event in events)
+    assert (found is not None) or not made
+    for sentence in () if found is None else (found.headline, *found.sentences):
+        assert sentence.text
+        assert sentence.sequences
+        assert set(sentence.sequences) <= known
+    assert found is None or found.earlier >= 0

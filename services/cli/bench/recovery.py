@@ -28,6 +28,7 @@ AGAIN_AND_AGAIN = {"restart": {"policy": "always", "max_attempts": 100, "backoff
 """So that what is measured is the recovery, and not the wait before it."""
 BACK_S = 60.0
 PERCENTS = (50, 99)
+TOLD = ("health.died", "sandbox.recovered")
 
 
 class Took(NamedTuple):
@@ -40,14 +41,17 @@ class Took(NamedTuple):
 async def recovery(rig: Rig, sizes: Sizes) -> list[Figure]:
     isolation = rig.settings.sandbox.isolation
     assert isolation is not None
-    bare = [await _bare_ms(rig) for _ in range(sizes.deaths)]
+    bare: list[float] = []
     figures: list[Figure] = []
     async with load_provider(isolation, rig.settings.data) as provider:
         for files in (0, sizes.workspace_files):
             sandbox = await rig.cloche.create(AGAIN_AND_AGAIN)
             await _fill(sandbox, files)
             deaths = rig.progress.track(range(sizes.deaths), description=f"deaths on {isolation}, {files} files")
-            took = [await _die(provider, sandbox) for _ in deaths]
+            took: list[Took] = []
+            for _ in deaths:
+                took.append(await _die(provider, sandbox))
+                bare.append(await _bare_ms(rig))
             figures += _figures(f"on {isolation}, {files or 'no'} files", took, bare, _beside(isolation))
             if files:
                 restored = [await _restored_ms(sandbox) for _ in range(sizes.deaths)]
@@ -67,21 +71,29 @@ async def _fill(sandbox: Sandbox, files: int) -> None:
 
 async def _die(provider: Provider, sandbox: Sandbox) -> Took:
     kill = await _killer(provider, sandbox)
-    since = (await sandbox.flush()).sequence
-    times: dict[str, float] = {}
-    following = asyncio.create_task(_follow(sandbox, since, times))
+    following = asyncio.create_task(_follow(sandbox, await _last(sandbox)))
     began = time.perf_counter()
     await kill()
     async with asyncio.timeout(BACK_S):
-        await following
-    return Took(*((times[tag] - began) * 1000 for tag in ("health.died", "sandbox.recovered")))
+        times = await following
+    return Took(*((times[tag] - began) * 1000 for tag in TOLD))
 
 
-async def _follow(sandbox: Sandbox, since: int, times: dict[str, float]) -> None:
-    async for event in sandbox.events(since + 1, types=["health.died", "sandbox.recovered"], follow=True):
+async def _last(sandbox: Sandbox) -> int:
+    """The last event about its life."""
+    last = sandbox.state.lifecycle_sequence
+    async for event in sandbox.events(types=TOLD):
+        last = max(last, event.sequence)
+    return last
+
+
+async def _follow(sandbox: Sandbox, since: int) -> dict[str, float]:
+    times: dict[str, float] = {}
+    async for event in sandbox.events(since + 1, types=TOLD, follow=True):
         times[event.head.type] = time.perf_counter()
-        if len(times) == 2:
-            return
+        if len(times) == len(TOLD):
+            break
+    return times
 
 
 async def _killer(provider: Provider, sandbox: Sandbox) -> Callable[[], Awaitable[None]]:
