@@ -25,6 +25,7 @@ CONFIRM_BYTES = 8 * 1024 * 1024
 START = "start"
 END = "-end"
 FRAMES_BETWEEN_PAUSES = 64
+TOGETHER_S = 0.012
 ENDS = frozenset({Kind.EXIT, Kind.LOST, Kind.FAILED})
 
 
@@ -108,10 +109,21 @@ class Outlet:
                         await self._keeper.forget(key)
                         return
                 if not is_started:
+                    if await self._grows_at_once(key, position):
+                        continue
                     await self._send(out, started(self._context), START, self._begun_ns)
                     is_started = True
                 await self._confirm()
                 await self._keeper.wait(key, position)
+
+    async def _grows_at_once(self, key: str, position: int) -> bool:
+        """A command that is over in a moment is told whole, once it is: until then it has the machine for itself."""
+        try:
+            async with asyncio.timeout(TOGETHER_S):
+                await self._keeper.wait(key, position)
+        except TimeoutError:
+            return False
+        return True
 
     async def _publish(self, out: OutStream, frame: Frame, known: Published, *, ended: bool) -> None:
         fact = fact_of(frame, self._context, ended=ended)

@@ -164,6 +164,8 @@ class Recoveries:
         else:
             with suppress(ClocheError, OSError):
                 await provider.stop(state.sandbox, 0)
+            if recovery.sequence is None:
+                await self._flushing.settle(state.node, state.sandbox)
             details = {**failure.details, "attempts": str(recovery.attempt), "reason": recovery.reason}
             details |= await last_cause(self._journal, state.sandbox)
             message = f"it cannot be recovered: {failure.message}"[:REASON_CHARACTERS]

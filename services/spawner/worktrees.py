@@ -24,7 +24,8 @@ from infra.worktree.worktree import Worktree, worktree_of
 
 logger = logging.getLogger(__name__)
 
-HAS_WORKSPACE = frozenset({Status.RUNNING, Status.PAUSED, Status.STOPPED})
+HAS_WORKSPACE = frozenset({Status.RUNNING, Status.PAUSED, Status.STOPPED, Status.FAILED})
+"""If it was ever made: what died too often keeps it."""
 MAX_TEXT_BYTES = 1_000_000
 NOTE_CHARACTERS = 1000
 
@@ -96,7 +97,7 @@ class Worktrees:
             raise SandboxNotFound(f"there is no sandbox {sandbox!r}")
         if state.node != self._journal.node or state.isolation not in self._providers:
             raise SandboxInvalidState(f"sandbox {sandbox!r} belongs to node {state.node!r}")
-        if state.status not in HAS_WORKSPACE:
+        if state.status not in HAS_WORKSPACE or not state.created:
             raise SandboxInvalidState(f"sandbox {sandbox!r} is {state.status}", status=state.status)
         return state
 

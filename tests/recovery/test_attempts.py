@@ -9,7 +9,8 @@ import pytest_asyncio
 
 from contracts.commands.sandbox import RecoverSandbox
 from contracts.errors import ClocheError, SandboxError
-from contracts.events.sandbox import SandboxFailed, SandboxRecovering
+from contracts.events.sandbox import SandboxCreating, SandboxFailed, SandboxRecovering
+from contracts.spec import Isolation, SandboxSpec
 from contracts.state import Status
 from infra.client import Cloche, Sandbox
 from infra.client.orders import publish
@@ -50,7 +51,7 @@ async def until_told(sandbox: Sandbox, *wanted: str) -> list[str]:
     async with asyncio.timeout(60):
         async for event in sandbox.events(types=["sandbox"], follow=True):
             told.append(event.head.type.removeprefix("sandbox."))
-            if told[3:] == list(wanted):
+            if len(told) >= 3 and told[3:] == list(wanted):
                 return told
             assert len(told) < 3 + len(wanted), told
     raise AssertionError(told)
@@ -141,6 +142,19 @@ async def test_a_recovery_whose_order_is_lost_is_gone_on_with_by_the_next_spawne
     await until_told(sandbox, "recovering", "recovered")
     assert await on_disk(node.data, sandbox) == before
     assert (await sandbox.run("cat src/main.py")).stdout == b"print(1)\n"
+
+
+async def test_a_creation_whose_order_is_lost_is_gone_on_with_too(node: Node, cloche: Cloche) -> None:
+    await node.services["spawner"].kill()
+    async with await node.server.connect("spawner", "test") as bus:
+        journal = Journal(bus, service="spawner", node="local")
+        wanted = SandboxSpec(isolation=Isolation.LOCAL)
+        creating = SandboxCreating(spec=wanted, isolation=Isolation.LOCAL, node="local")
+        await journal.move("half-made", creating, expected=0, command="gone")
+    await node.services["spawner"].start()
+    sandbox = await cloche.sandbox("half-made")
+    await until_told(sandbox)
+    assert (await sandbox.run("echo works")).stdout == b"works\n"
 
 
 async def test_a_spawner_killed_at_any_moment_of_a_recovery_leaves_nothing_in_between(

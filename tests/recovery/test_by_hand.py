@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -88,13 +87,18 @@ async def test_a_workspace_that_is_lost_is_made_again_from_the_log(node: Node, c
     before = await on_disk(node.data, sandbox)
     await sandbox.stop(grace_ms=0)
     async with load_provider(tier, node.data) as provider:
-        workspace = (await provider.created(sandbox.id)).host_workspace
-    await asyncio.to_thread(shutil.rmtree, workspace if tier == "docker" else Path(workspace).parent)
+        workspace = Path((await provider.created(sandbox.id)).host_workspace)
+    lost = workspace if tier == "docker" else workspace.parent
+    lost.rename(node.data / f"lost-{sandbox.id}")
     done = await sandbox.recover()
     assert done.sequence is not None
     assert await on_disk(node.data, sandbox) == before
     assert (await sandbox.run("cat src/main.py")).stdout == b"print(1)\n"
     assert done.notes[0].startswith(f"workspace: {len(before)} entries")
+    await sandbox.flush()
+    # What was not there yet while it was restored was never told as deleted.
+    told = [event.head.type async for event in sandbox.events(types=["file"]) if b'"deleted"' in event.raw]
+    assert told == []
 
 
 async def test_a_container_that_somebody_removed_is_made_again_around_the_same_workspace(

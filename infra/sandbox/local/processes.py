@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -89,14 +90,34 @@ async def wait_until_gone(pidfd: int, timeout: float) -> bool:
 
 
 def descendants(root: int) -> list[Process]:
-    """The process and everything below it. In a PID namespace, orphans fall to its first process: none is missed."""
-    everything = [read_process(int(entry.name)) for entry in PROC.iterdir() if entry.name.isdigit()]
-    children: dict[int, list[Process]] = {}
-    for process in everything:
-        if process is not None:
-            children.setdefault(process.parent, []).append(process)
+    """The process and everything below it. In a PID namespace, orphans fall to its first process: none is missed.
+
+    One that comes or goes meanwhile may be missed. Costs in proportion to what is found, where the kernel can tell.
+    """
     first = read_process(root)
     found = [] if first is None else [first]
+    children = _told_children if (PROC / str(root) / f"task/{root}/children").exists() else _all_children()
     for process in found:
-        found.extend(children.get(process.pid, ()))
+        found.extend(children(process.pid))
     return found
+
+
+def _told_children(pid: int) -> list[Process]:
+    """By the kernel, for each thread of the process."""
+    numbers: list[int] = []
+    try:
+        for task in (PROC / str(pid) / "task").iterdir():
+            numbers += [int(number) for number in (task / "children").read_text().split()]
+    except OSError:
+        return []
+    return [process for number in numbers if (process := read_process(number)) is not None]
+
+
+def _all_children() -> Callable[[int], list[Process]]:
+    """Of every process of the machine, looked up once."""
+    children: dict[int, list[Process]] = {}
+    for entry in PROC.iterdir():
+        process = read_process(int(entry.name)) if entry.name.isdigit() else None
+        if process is not None:
+            children.setdefault(process.parent, []).append(process)
+    return lambda pid: children.get(pid, [])

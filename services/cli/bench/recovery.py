@@ -41,7 +41,6 @@ class Took(NamedTuple):
 async def recovery(rig: Rig, sizes: Sizes) -> list[Figure]:
     isolation = rig.settings.sandbox.isolation
     assert isolation is not None
-    bare: list[float] = []
     figures: list[Figure] = []
     async with load_provider(isolation, rig.settings.data) as provider:
         for files in (0, sizes.workspace_files):
@@ -49,6 +48,7 @@ async def recovery(rig: Rig, sizes: Sizes) -> list[Figure]:
             await _fill(sandbox, files)
             deaths = rig.progress.track(range(sizes.deaths), description=f"deaths on {isolation}, {files} files")
             took: list[Took] = []
+            bare: list[float] = []
             for _ in deaths:
                 took.append(await _die(provider, sandbox))
                 bare.append(await _bare_ms(rig))
