@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from contracts import files, queries, subjects, transfers, worktrees
+from contracts import files, queries, subjects, transfers, watch, worktrees
 from contracts.events.audit import DeadLetter
 from contracts.message import CommandHead, EventHead
 from contracts.queries import Reply
@@ -40,11 +40,13 @@ QUERIES: dict[str, type[msgspec.Struct]] = {
     **queries.QUERIES,
     **{f"git.{verb}": kind for verb, kind in worktrees.REQUESTS.items()},
     **{f"files.{verb}": kind for verb, kind in (files.REQUESTS | transfers.REQUESTS).items()},
+    **{f"watch.{verb}": kind for verb, kind in watch.REQUESTS.items()},
 }
 ANSWERS: dict[str, type[msgspec.Struct]] = {
     **queries.ANSWERS,
     **{f"git.{verb}": kind for verb, kind in worktrees.ANSWERS.items()},
     **{f"files.{verb}": kind for verb, kind in (files.ANSWERS | transfers.ANSWERS).items()},
+    **{f"watch.{verb}": kind for verb, kind in watch.ANSWERS.items()},
 }
 """Every request that is answered, and its answer."""
 
@@ -184,12 +186,7 @@ def _channels() -> Iterator[_Channel]:
 
 def _rpc(query: str) -> str:
     family, _, verb = query.rpartition(".")
-    match family:
-        case "git":
-            return subjects.git_rpc("NODE", "SANDBOX", verb)
-        case "files":
-            return subjects.files_rpc("NODE", "SANDBOX", verb)
-    return subjects.state_rpc(verb)
+    return subjects.rpc(family, "NODE", "SANDBOX", verb) if family else subjects.state_rpc(verb)
 
 
 def _command_channels() -> Iterator[_Channel]:

@@ -56,19 +56,7 @@ class CommandSubject(NamedTuple):
     verb: str
 
 
-class GitSubject(NamedTuple):
-    node: str
-    sandbox: str
-    verb: str
-
-
-class FilesSubject(NamedTuple):
-    node: str
-    sandbox: str
-    verb: str
-
-
-class WatchSubject(NamedTuple):
+class RpcSubject(NamedTuple):
     node: str
     sandbox: str
     verb: str
@@ -195,55 +183,22 @@ def vitals_of_all(kind: str) -> str:
     return f"{ROOT}.vitals.*.{kind}"
 
 
-def files_rpc(node: str, sandbox: str, verb: str) -> str:
-    return f"{ROOT}.rpc.{_token(node, 'node')}.{_token(sandbox, 'sandbox')}.files.{_token(verb, 'verb')}"
+def rpc(family: str, node: str, sandbox: str, verb: str) -> str:
+    """Where a node answers about one of its sandboxes: `files`, `git` or `watch`."""
+    return f"{ROOT}.rpc.{_token(node, 'node')}.{_token(sandbox, 'sandbox')}.{family}.{_token(verb, 'verb')}"
 
 
-def files_rpc_filter(node: str) -> str:
-    """Every request about the files of a node's sandboxes."""
-    return f"{ROOT}.rpc.{_token(node, 'node')}.*.files.*"
+def rpc_filter(family: str, node: str) -> str:
+    """Every request of a family about the sandboxes of a node."""
+    return f"{ROOT}.rpc.{_token(node, 'node')}.*.{family}.*"
 
 
-def parse_files_rpc(subject: str) -> FilesSubject:
-    """Raises `Invalid` for anything that is not `files_rpc` of some node, sandbox and verb."""
+def parse_rpc(family: str, subject: str) -> RpcSubject:
+    """Raises `Invalid` for anything that is not `rpc` of this family, and some node, sandbox and verb."""
     parts = subject.split(".")
-    if len(parts) != 6 or parts[:2] != [ROOT, "rpc"] or parts[4] != "files":
-        raise Invalid(f"{subject[:200]!r} is not cloche.rpc.<node>.<sandbox>.files.<verb>")
-    return FilesSubject(_token(parts[2], "node"), _token(parts[3], "sandbox"), _token(parts[5], "verb"))
-
-
-def git_rpc(node: str, sandbox: str, verb: str) -> str:
-    return f"{ROOT}.rpc.{_token(node, 'node')}.{_token(sandbox, 'sandbox')}.git.{_token(verb, 'verb')}"
-
-
-def git_rpc_filter(node: str) -> str:
-    """Every request about the worktrees of a node."""
-    return f"{ROOT}.rpc.{_token(node, 'node')}.*.git.*"
-
-
-def parse_git_rpc(subject: str) -> GitSubject:
-    """Raises `Invalid` for anything that is not `git_rpc` of some node, sandbox and verb."""
-    parts = subject.split(".")
-    if len(parts) != 6 or parts[:2] != [ROOT, "rpc"] or parts[4] != "git":
-        raise Invalid(f"{subject[:200]!r} is not cloche.rpc.<node>.<sandbox>.git.<verb>")
-    return GitSubject(_token(parts[2], "node"), _token(parts[3], "sandbox"), _token(parts[5], "verb"))
-
-
-def watch_rpc(node: str, sandbox: str, verb: str) -> str:
-    return f"{ROOT}.rpc.{_token(node, 'node')}.{_token(sandbox, 'sandbox')}.watch.{_token(verb, 'verb')}"
-
-
-def watch_rpc_filter(node: str) -> str:
-    """Every request to whoever follows the files of a node's sandboxes."""
-    return f"{ROOT}.rpc.{_token(node, 'node')}.*.watch.*"
-
-
-def parse_watch_rpc(subject: str) -> WatchSubject:
-    """Raises `Invalid` for anything that is not `watch_rpc` of some node, sandbox and verb."""
-    parts = subject.split(".")
-    if len(parts) != 6 or parts[:2] != [ROOT, "rpc"] or parts[4] != "watch":
-        raise Invalid(f"{subject[:200]!r} is not cloche.rpc.<node>.<sandbox>.watch.<verb>")
-    return WatchSubject(_token(parts[2], "node"), _token(parts[3], "sandbox"), _token(parts[5], "verb"))
+    if len(parts) != 6 or parts[:2] != [ROOT, "rpc"] or parts[4] != family:
+        raise Invalid(f"{subject[:200]!r} is not cloche.rpc.<node>.<sandbox>.{family}.<verb>")
+    return RpcSubject(_token(parts[2], "node"), _token(parts[3], "sandbox"), _token(parts[5], "verb"))
 
 
 def state_rpc(verb: str) -> str:

@@ -181,5 +181,5 @@ class Files:
         return await self._request(verb, request, requests.ANSWERS[verb])
 
     async def _request(self, verb: str, request: FileRequest, answer: type[Any], timeout: float = TIMEOUT_S) -> Any:
-        subject = subjects.files_rpc(self._node, self._sandbox, verb)
+        subject = subjects.rpc("files", self._node, self._sandbox, verb)
         return await ask(self._bus, subject, request, answer, timeout=timeout)

@@ -222,7 +222,7 @@ class Sandbox:
         `manifest` also stores a list of the whole tree. Raises `SandboxNotFound`, `SandboxInvalidState` for one that
         is removed, `Unavailable` while nobody follows its files.
         """
-        subject = subjects.watch_rpc(self.state.node, self.id, "flush")
+        subject = subjects.rpc("watch", self.state.node, self.id, "flush")
         request = Flush(manifest=manifest)
         answer: Flushed = await ask(self._bus, subject, request, Flushed, timeout=FLUSH_TIMEOUT_S)
         return answer
@@ -270,7 +270,7 @@ class Sandbox:
         return Files(self._bus, node=self.state.node, sandbox=self.id)
 
     async def _ask_git(self, verb: str, request: Order) -> Any:
-        subject = subjects.git_rpc(self.state.node, self.id, verb)
+        subject = subjects.rpc("git", self.state.node, self.id, verb)
         return await ask(self._bus, subject, request, ANSWERS[verb], timeout=GIT_TIMEOUT_S)
 
     async def _until(self, wanted: set[Status], order: Order) -> None:

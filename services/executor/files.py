@@ -78,7 +78,7 @@ class FileTools:
     async def answer(self, subject: str, raw: bytes) -> bytes:
         """Never raises for a bad request: the failure is the answer."""
         try:
-            address = subjects.parse_files_rpc(subject)
+            address = subjects.parse_rpc("files", subject)
             if address.verb not in REQUESTS:
                 raise Invalid(f"unknown request {address.verb!r}: one of {', '.join(REQUESTS)}")
             request = codec.decode(raw or b"{}", REQUESTS[address.verb])

@@ -9,4 +9,4 @@ AT_A_TIME = 256
 
 
 def add_routes(broker: BusBroker, tools: FileTools, node: str) -> None:
-    answer(broker, subjects.files_rpc_filter(node), tools.answer, queue="executor", concurrency=AT_A_TIME)
+    answer(broker, subjects.rpc_filter("files", node), tools.answer, queue="executor", concurrency=AT_A_TIME)

@@ -16,7 +16,7 @@ class Desk:
     async def answer(self, subject: str, raw: bytes) -> bytes:
         """Never raises for a bad request: the failure is the answer."""
         try:
-            address = subjects.parse_watch_rpc(subject)
+            address = subjects.parse_rpc("watch", subject)
             if address.verb not in REQUESTS:
                 raise Invalid(f"unknown request {address.verb!r}: one of {', '.join(REQUESTS)}")
             request: Flush = codec.decode(raw or b"{}", Flush)

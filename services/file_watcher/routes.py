@@ -9,4 +9,4 @@ AT_ONCE = 200
 
 
 def add_routes(broker: BusBroker, desk: Desk, node: str) -> None:
-    answer(broker, subjects.watch_rpc_filter(node), desk.answer, queue="file_watcher", concurrency=AT_ONCE)
+    answer(broker, subjects.rpc_filter("watch", node), desk.answer, queue="file_watcher", concurrency=AT_ONCE)

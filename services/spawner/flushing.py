@@ -44,7 +44,7 @@ class Flushing:
 
     async def settle(self, node: str, sandbox: str) -> None:
         """Has told what whoever follows its files there has not told yet, if anybody does."""
-        subject = subjects.watch_rpc(node, sandbox, "flush")
+        subject = subjects.rpc("watch", node, sandbox, "flush")
         try:
             await self._bus.request(subject, codec.encode(Flush()), timeout=LAST_FLUSH_S)
         except ClocheError as error:
@@ -55,6 +55,6 @@ class Flushing:
         return await self._ask(sandbox, Flush(manifest=True), SNAPSHOT_S)
 
     async def _ask(self, sandbox: str, request: Flush, timeout_s: float) -> Flushed:
-        subject = subjects.watch_rpc(self._node, sandbox, "flush")
+        subject = subjects.rpc("watch", self._node, sandbox, "flush")
         answer: Flushed = await ask(self._bus, subject, request, Flushed, timeout=timeout_s)
         return answer

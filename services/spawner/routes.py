@@ -19,4 +19,4 @@ def add_routes(broker: BusBroker, spawner: Spawner, worktrees: Worktrees, journa
     for spec in (create_consumer(), spawner_consumer(journal.node)):
         for _ in range(WORKERS):
             take(broker, spec, spawner.handle, journal.dead_letter)
-    answer(broker, subjects.git_rpc_filter(journal.node), worktrees.answer, queue="spawner", concurrency=GITS)
+    answer(broker, subjects.rpc_filter("git", journal.node), worktrees.answer, queue="spawner", concurrency=GITS)

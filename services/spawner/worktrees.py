@@ -69,7 +69,7 @@ class Worktrees:
     async def answer(self, subject: str, raw: bytes) -> bytes:
         """Never raises for a bad request: the failure is the answer."""
         try:
-            address = subjects.parse_git_rpc(subject)
+            address = subjects.parse_rpc("git", subject)
             if address.verb not in REQUESTS:
                 raise Invalid(f"unknown request {address.verb!r}: one of {', '.join(REQUESTS)}")
             request = codec.decode(raw or b"{}", REQUESTS[address.verb])

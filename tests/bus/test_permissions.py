@@ -68,7 +68,9 @@ async def test_the_health_monitor_stops_and_recovers_and_orders_nothing_else(tmp
     async with nats_in(tmp_path) as server:
         bus = await server.connect("health_monitor")
         for verb in ("stop", "recover"):
-            await append(bus, f"cloche.cmd.local.sb.sandbox.{verb}", b"{}", verb, stream="CLOCHE_COMMANDS", timeout_s=10)
+            await append(
+                bus, f"cloche.cmd.local.sb.sandbox.{verb}", b"{}", verb, stream="CLOCHE_COMMANDS", timeout_s=10
+            )
         for verb in ("create", "start", "remove", "fork"):
             with pytest.raises(Denied):
                 await append(bus, f"cloche.cmd.local.sb.sandbox.{verb}", b"{}", verb, timeout_s=10)

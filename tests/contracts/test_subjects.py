@@ -52,8 +52,8 @@ def test_a_hostile_token_is_refused_wherever_it_stands(text: str) -> None:
         lambda: subjects.create(text),
         lambda: subjects.event("sb", "command.output", text),
         lambda: subjects.vitals(text, "heartbeat"),
-        lambda: subjects.files_rpc(text, "sb", "read"),
-        lambda: subjects.files_rpc("n", text, "read"),
+        lambda: subjects.rpc("files", text, "sb", "read"),
+        lambda: subjects.rpc("files", "n", text, "read"),
         lambda: subjects.replayed(text, "cloche.log.sb.sandbox.created"),
         lambda: subjects.dead_letter("sb", "executor", text),
     )
@@ -143,13 +143,13 @@ def test_filters_by_type_take_tags_and_families_and_nothing_that_widens_them() -
 
 
 def test_a_request_about_a_worktree_is_parsed_as_it_was_built() -> None:
-    built = subjects.git_rpc("n", "sb", "diff")
+    built = subjects.rpc("git", "n", "sb", "diff")
     assert built == "cloche.rpc.n.sb.git.diff"
-    assert subjects.parse_git_rpc(built) == ("n", "sb", "diff")
-    assert subjects.git_rpc_filter("n") == "cloche.rpc.n.*.git.*"
+    assert subjects.parse_rpc("git", built) == ("n", "sb", "diff")
+    assert subjects.rpc_filter("git", "n") == "cloche.rpc.n.*.git.*"
     for hostile in ("cloche.rpc.n.sb.files.read", "cloche.rpc.n.sb.git", "cloche.rpc.n.*.git.diff", f"{built}.x"):
         with pytest.raises(Invalid):
-            subjects.parse_git_rpc(hostile)
+            subjects.parse_rpc("git", hostile)
 
 
 def test_filters_cover_the_events_that_they_are_for() -> None:
@@ -163,8 +163,8 @@ def test_filters_cover_the_events_that_they_are_for() -> None:
 
 
 def test_a_request_about_files_is_parsed_as_it_was_built() -> None:
-    assert subjects.parse_files_rpc(subjects.files_rpc("n", "sb", "read")) == ("n", "sb", "read")
-    assert subjects.files_rpc_filter("n") == "cloche.rpc.n.*.files.*"
+    assert subjects.parse_rpc("files", subjects.rpc("files", "n", "sb", "read")) == ("n", "sb", "read")
+    assert subjects.rpc_filter("files", "n") == "cloche.rpc.n.*.files.*"
     for hostile in (
         "cloche.rpc.n.sb.files",
         "cloche.rpc.n.sb.git.read",
@@ -172,4 +172,4 @@ def test_a_request_about_files_is_parsed_as_it_was_built() -> None:
         "a.b.c.d.files.e",
     ):
         with pytest.raises(Invalid):
-            subjects.parse_files_rpc(hostile)
+            subjects.parse_rpc("files", hostile)

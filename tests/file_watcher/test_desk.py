@@ -49,5 +49,5 @@ async def test_what_makes_no_sense_is_refused_with_a_code(tmp_path: Path) -> Non
 @pytest.mark.parametrize("subject", ["cloche.rpc.local.sb.watch", "cloche.rpc.local.s b.watch.flush", "cloche.x"])
 def test_only_its_own_subjects_are_read(subject: str) -> None:
     with pytest.raises(Exception, match=r"is not"):
-        subjects.parse_watch_rpc(subject)
-    assert subjects.parse_watch_rpc(subjects.watch_rpc("n", "sb", "flush")) == ("n", "sb", "flush")
+        subjects.parse_rpc("watch", subject)
+    assert subjects.parse_rpc("watch", subjects.rpc("watch", "n", "sb", "flush")) == ("n", "sb", "flush")

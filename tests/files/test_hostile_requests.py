@@ -62,7 +62,7 @@ async def test_a_bad_request_is_answered_with_its_code(
     running: tuple[Node, Cloche, Sandbox], verb: str, payload: bytes, code: str
 ) -> None:
     node, cloche, _ = running
-    reply = await cloche.bus.request(subjects.files_rpc("local", "sb", verb), payload, timeout=20)
+    reply = await cloche.bus.request(subjects.rpc("files", "local", "sb", verb), payload, timeout=20)
     answer: dict[str, Any] = json.loads(reply.data)
     assert answer["failure"]["code"] == code, answer
     assert str(node.data) not in answer["failure"]["message"]
