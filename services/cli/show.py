@@ -8,13 +8,10 @@ import msgspec
 from rich.console import Console
 from rich.text import Text
 
-from contracts import codec
-from contracts.events import command
-from contracts.events.audit import DeadLetter
-from contracts.events.sandbox import SandboxFailed, SandboxStopped
 from contracts.message import EventHead
 from services.cli import columns
 from services.cli.escaping import printable
+from services.cli.summaries import summary
 from services.cli.use import Seen
 from services.cli.words import say
 
@@ -44,31 +41,6 @@ def sandbox_table(rows: Sequence[Seen]) -> None:
 def event_line(sequence: int, head: EventHead) -> None:
     line = Text(f"{sequence:>8}  {head.time:%H:%M:%S.%f}"[:-3], style="dim")
     line.append(f"  {head.type:<20} ", style="bold")
-    line.append(summary(head))
+    # What it shows came out of a sandbox: everything that could move a cursor is escaped.
+    line.append(printable(summary(head), PREVIEW))
     console.print(line, soft_wrap=True)
-
-
-def summary(head: EventHead) -> str:
-    """One line, with everything that could move a cursor escaped: what it shows came out of a sandbox."""
-    fact = codec.decode_fact(head)
-    match fact:
-        case command.CommandStarted():
-            text = f"{fact.exec}  {' '.join(fact.argv)}"
-        case command.CommandOutput():
-            text = f"{fact.exec}  {fact.stream} @{fact.offset} +{fact.size}  {fact.data!r}"
-        case command.CommandInput():
-            text = f"{fact.exec}  stdin @{fact.offset} +{fact.size}{' eof' if fact.eof else ''}  {fact.data!r}"
-        case command.CommandCompleted():
-            how = f"signal {fact.exit.signal}" if fact.exit.signal is not None else f"code {fact.exit.code}"
-            text = f"{fact.exec}  {how} in {fact.duration_ms:.0f} ms, {fact.totals.stdout + fact.totals.stderr} bytes"
-        case command.CommandTimedOut() | command.CommandCancelled() | command.CommandLost():
-            text = f"{fact.exec}  {fact.cause}"
-        case command.CommandRejected():
-            text = f"{fact.exec}  {fact.failure.code}: {fact.failure.message}"
-        case SandboxFailed(failure=failure) | DeadLetter(reason=failure):
-            text = f"{failure.code}: {failure.message}"
-        case SandboxStopped():
-            text = fact.reason
-        case _:
-            text = bytes(head.data).decode("utf-8", "replace")
-    return printable(text, PREVIEW)
