@@ -4,6 +4,7 @@ import asyncio
 import datetime
 import stat
 import sys
+from collections.abc import Iterable, Iterator
 from typing import Annotated
 
 import typer
@@ -74,11 +75,20 @@ def tree(sandbox_id: SandboxArgument, path: PathArgument = "", at: At = None) ->
     print(printable(path or past.workspace))
     inside = path.removeprefix(past.workspace).strip("/")
     depth = inside.count("/") + 1 if inside else 0
-    for raw in sorted(past.tree, key=lambda raw: raw.split(b"/")):
-        *above, name = past.tree[raw].path.split("/")
-        print("    " * max(len(above) - depth, 0) + "└── " + _name(past.tree[raw], name))
+    for raw, branch in branches(past.tree, depth):
+        print(branch + _name(past.tree[raw], past.tree[raw].path.rpartition("/")[2]))
     files = [entry for entry in past.tree.values() if entry.kind == EntryKind.FILE]
     print(f"{len(past.tree)} entries, {sum(entry.size for entry in files)} bytes, at sequence {past.sequence}")
+
+
+def branches(paths: Iterable[bytes], depth: int) -> Iterator[tuple[bytes, str]]:
+    """Each path, in order, and the lines before its name; the first `depth` names of each are not drawn."""
+    ordered = sorted(tuple(raw.split(b"/")) for raw in paths)
+    last = {names[:-1]: names for names in ordered}
+    for names in ordered:
+        above = (names[:length] for length in range(depth + 1, len(names)))
+        lines = ["    " if last.get(each[:-1]) == each else "│   " for each in above]
+        yield b"/".join(names), "".join(lines) + ("└── " if last[names[:-1]] == names else "├── ")
 
 
 def diff(

@@ -66,7 +66,7 @@ def test_now_means_what_was_written_a_moment_ago(box: Box) -> None:
 
 def test_tree_draws_everything_beneath(box: Box) -> None:
     out = box.files("tree", "box", "--at", box.first).out.decode()
-    assert out.startswith("/workspace\n└── gone\n└── link -> raw\n└── raw\n└── src/\n    └── a.txt\n5 entries")
+    assert out.startswith("/workspace\n├── gone\n├── link -> raw\n├── raw\n└── src/\n    └── a.txt\n5 entries")
     assert box.files("tree", "box", "src", "--at", box.first).out.decode().startswith("src\n└── a.txt\n1 entries")
 
 
