@@ -14,6 +14,7 @@ from contracts.files import FileContent, FileEntry, GrepResult
 from contracts.payload import unpack
 from infra.client.files import Files
 from services.cli import commands_history, show
+from services.cli.escaping import printable
 from services.cli.passthrough import STDOUT, write_all
 from services.cli.session import connected
 from services.cli.words import say
@@ -273,13 +274,8 @@ def _tell(answer: object, line: str, *, json: bool) -> None:
 
 def _line(entry: FileEntry) -> None:
     link = f" -> {entry.symlink}" if entry.symlink is not None else ""
-    print(f"{KINDS[entry.kind]}{entry.mode:03o} {entry.size:>12} {_readable(entry.path)}{_readable(link)}")
+    print(f"{KINDS[entry.kind]}{entry.mode:03o} {entry.size:>12} {printable(entry.path)}{printable(link)}")
 
 
 def _path(entry: FileEntry) -> None:
-    print(_readable(entry.path))
-
-
-def _readable(text: str) -> str:
-    """Nothing that a sandbox names its files moves the cursor of whoever looks."""
-    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
+    print(printable(entry.path))

@@ -18,6 +18,7 @@ from infra.client.history import FileHistory, Past
 from infra.watching.unified import unified
 from services.cli import show
 from services.cli.diff_colours import coloured
+from services.cli.escaping import printable
 from services.cli.passthrough import STDOUT, write_all
 from services.cli.session import connected
 
@@ -154,11 +155,6 @@ def _name(entry: Entry, name: str) -> str:
     if entry.kind == EntryKind.SYMLINK:
         return f"{printable(name)} -> {printable(entry.symlink or '')}"
     return printable(name) + ("/" if entry.kind == EntryKind.DIRECTORY else "")
-
-
-def printable(text: str) -> str:
-    """Names come out of a sandbox: none may move a terminal's cursor, or look like two lines."""
-    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
 
 
 def _tell(difference: Difference, before: Entry | None, text: str) -> None:
