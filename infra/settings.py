@@ -61,6 +61,12 @@ class Files(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Of a file whose content is kept. Of a larger one only that it is there, so it cannot be restored."""
     rescan_s: Annotated[float, Meta(ge=0.1, le=3600)] = 10.0
     """Between looks at the whole of a workspace that the kernel has no watches left for."""
+    max_entries: Annotated[int, Meta(ge=1, le=100_000_000)] = 1_000_000
+    """Of a workspace that are followed; each takes about a kilobyte of memory. What is beyond that is not told."""
+    look_s: Annotated[float, Meta(ge=0.1, le=86_400)] = 300.0
+    """Between looks at the whole of any workspace: some writes the kernel gives no notice of."""
+    manifest_s: Annotated[float, Meta(ge=0.1, le=86_400)] = 3600.0
+    """Between manifests of a workspace while anything in it changes; many changes bring one sooner."""
 
 
 class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

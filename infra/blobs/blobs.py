@@ -26,6 +26,7 @@ _RENEWED_AFTER = 1 / 4
 _TRUSTED_FOR = 1 / 24
 FEW = 2
 """So many are stored sooner one by one: a batch costs the server as much as a few messages."""
+RENEWED_AT_ONCE = 32
 HASH_IN_THREAD_BYTES = 256 * 1024
 
 
@@ -55,7 +56,10 @@ class Blobs:
         return names
 
     async def put_chunks(self, chunks: AsyncIterator[bytes]) -> Written:
-        """Content of any size, of which no more than one chunk is held. Raises `Denied`, and what `chunks` raises."""
+        """Content of any size, of which no more than one chunk is held.
+
+        Raises `Denied`, `Unavailable` (what was stored of it is gone: put it again), and what `chunks` raises.
+        """
         nuid, hashed, size, count, last = layout.new_nuid(), hashlib.sha256(), 0, 0, 0
         try:
             async for chunk in _even(chunks):
@@ -77,7 +81,24 @@ class Blobs:
     async def missing(self, names: Iterable[str]) -> set[str]:
         """Those that are not stored. Raises what `has` raises."""
         wanted = set(names)
-        return wanted - set(await reading.find(self.bus, wanted))
+        missing = wanted - set(await reading.find(self.bus, wanted))
+        self._known.discard(missing)
+        return missing
+
+    async def renew(self, names: Iterable[str]) -> set[str]:
+        """No sweep takes them for most of the grace, even one under way. Returns those that are not stored.
+
+        Raises what `has` raises, `Denied`.
+        """
+        wanted = set(names)
+        stored = await reading.find(self.bus, wanted)
+        missing = wanted - set(stored)
+        there = list(stored.values())
+        for some in (there[at : at + RENEWED_AT_ONCE] for at in range(0, len(there), RENEWED_AT_ONCE)):
+            kept = await asyncio.gather(*map(self._is_kept, some))
+            missing |= {each.info.name for each, is_kept in zip(some, kept, strict=True) if not is_kept}
+        self._known.discard(missing)
+        return missing
 
     async def get(self, sha256: str, max_bytes: int = reading.MAX_BYTES) -> bytes:
         """Raises `BlobMissing`, `BlobDamaged`, `Unavailable`, `Invalid` (not a name, or larger than `max_bytes`)."""
@@ -122,8 +143,19 @@ class Blobs:
             info, subject = stored.info, layout.object_subject(stored.info.name)
             await append_after(self.bus, subject, layout.encode_info(info), stored.entry.seq, instead=True)
 
+    async def _is_kept(self, stored: Stored) -> bool:
+        try:
+            await self._renew(stored)
+        except Conflict:
+            # Somebody has renewed it, or a sweep was sooner.
+            return await self.has(stored.info.name)
+        return True
+
     async def _put_chunk(self, nuid: str, chunk: bytes, after: int) -> int:
-        """Returns its sequence. The subject is ours alone, so what is found there was put by an earlier attempt."""
+        """Returns its sequence. The subject is ours alone, so what is found there was put by an earlier attempt.
+
+        Raises `Unavailable` when the chunk before it is gone: then the whole has to be put again.
+        """
         subject, pause = layout.chunks_subject(nuid), FIRST_PAUSE_S
         while True:
             try:
@@ -132,10 +164,15 @@ class Blobs:
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, LONGEST_PAUSE_S)
             await self.bus.wait_connected()
-            with contextlib.suppress(Unavailable):
+            try:
                 last = await page.fetch_last(self.bus, subject, stream=layout.STREAM)
-                if last is not None and last.seq > after:
-                    return last.seq
+            except Unavailable:
+                continue
+            found = last.seq if last is not None else 0
+            if found > after:
+                return found
+            if found < after:
+                raise Unavailable(f"{subject}: what was stored of it is gone")
 
     async def _name(self, info: ObjectInfo) -> bool:
         """Makes the object exist; False if one of the same content does already, with other chunks."""

@@ -2,6 +2,7 @@
 
 import time
 from collections import OrderedDict
+from collections.abc import Iterable
 
 ENTRIES = 50_000
 
@@ -22,3 +23,7 @@ class Known:
     def __contains__(self, name: str) -> bool:
         seen = self._seen.get(name)
         return seen is not None and time.monotonic() - seen < self._seconds
+
+    def discard(self, names: Iterable[str]) -> None:
+        for name in names:
+            self._seen.pop(name, None)

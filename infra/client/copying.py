@@ -2,11 +2,20 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from contracts import transfers
-from contracts.errors import ClocheError, Invalid, SandboxCopyFailed, Unavailable, from_failure
+from contracts.errors import (
+    ClocheError,
+    Failure,
+    Invalid,
+    SandboxCopyFailed,
+    SandboxFileNotFound,
+    Unavailable,
+    from_failure,
+)
 from contracts.events.file import EntryKind
 from contracts.files import FileEntry, FileRequest
 from contracts.spelling import unspell
@@ -29,12 +38,17 @@ from contracts.transfers import (
 )
 from infra.client.landing import Landing
 from infra.client.local_tree import bundles
+from infra.files.downloading import CHANGED
 from infra.ids import new_id
 
 PATIENCE_S = 60.0
 """For a service that is being started again."""
 ANSWER_S = 5.0
 """A request that was in a service's hands when it was killed is never answered; asked again it does no harm."""
+WALK_ANSWER_S = 30.0
+"""Going through a tree may have to wait for its turn."""
+TRIES = 5
+"""For a file that is changed while it is read."""
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 2.0
 
 Request = Callable[[str, FileRequest, type[Any], float], Awaitable[Any]]
@@ -54,7 +68,8 @@ async def upload(request: Request, local: Path, path: str, transfer: str | None,
         done: TransferDone = await asking("upload_end", UploadEnd(transfer=transfer))
     except (ClocheError, OSError) as error:
         failed = error if isinstance(error, ClocheError) else SandboxCopyFailed(f"{local}: {error.strerror}")
-        await asking("upload_end", UploadEnd(transfer=transfer, failure=failed.failure()))
+        with suppress(ClocheError):
+            await asking("upload_end", UploadEnd(transfer=transfer, failure=_without_paths(failed)))
         raise failed from error
     return done
 
@@ -68,9 +83,15 @@ async def download(request: Request, path: str, local: Path, asked_by: str | Non
         done: TransferDone = await asking("download_end", DownloadEnd(transfer=transfer))
     except (ClocheError, OSError) as error:
         failed = error if isinstance(error, ClocheError) else SandboxCopyFailed(f"{local}: {error.strerror}")
-        await asking("download_end", DownloadEnd(transfer=transfer, failure=failed.failure()))
+        with suppress(ClocheError):
+            await asking("download_end", DownloadEnd(transfer=transfer, failure=_without_paths(failed)))
         raise failed from error
     return done
+
+
+def _without_paths(error: ClocheError) -> Failure:
+    """For the sandbox's log, which is no place for the names of this machine's files."""
+    return Failure(code=error.code, message="the copy was given up by whoever asked for it", retryable=error.retryable)
 
 
 class _Asking:
@@ -81,10 +102,11 @@ class _Asking:
 
     async def __call__(self, verb: str, question: FileRequest) -> Any:
         loop = asyncio.get_running_loop()
+        patience_s = WALK_ANSWER_S if verb == "download_entries" else ANSWER_S
         deadline, pause = loop.time() + PATIENCE_S, FIRST_PAUSE_S
         while True:
             try:
-                return await self._request(verb, question, transfers.ANSWERS[verb], ANSWER_S)
+                return await self._request(verb, question, transfers.ANSWERS[verb], patience_s)
             except Unavailable:
                 if loop.time() + pause > deadline:
                     raise
@@ -132,7 +154,7 @@ class _Download:
 
     async def _files(self, landing: Landing, entries: list[FileEntry]) -> None:
         waiting = list(reversed(entries))
-        offset, version = 0, None
+        offset, version, tries = 0, None, 0
         while waiting:
             wanted = [
                 WantedPiece(path=entry.path, path_bytes=entry.path_bytes) for entry in waiting[: -MAX_PIECES - 1 : -1]
@@ -143,16 +165,33 @@ class _Download:
                 "download_pieces", DownloadPieces(transfer=self._transfer, wanted=tuple(wanted))
             )
             for piece in page.pieces:
-                _check(piece)
                 entry = waiting[-1]
+                if self._is_gone(entry, piece):
+                    waiting.pop()
+                    offset, version, tries = 0, None, 0
+                    continue
+                if _is_changed(piece) and tries < TRIES:
+                    offset, version, tries = 0, None, tries + 1
+                    break
+                _check(piece)
                 whole = await asyncio.to_thread(landing.piece, self._beneath(entry), piece, entry)
                 if whole:
                     waiting.pop()
+                    tries = 0
                 offset, version = (0, None) if whole else (piece.offset + len(piece.data), piece.version)
+
+    def _is_gone(self, entry: FileEntry, piece: DownloadPiece) -> bool:
+        """Removed after it was listed: the tree that is there has no such file."""
+        missing = piece.failure is not None and piece.failure.code == SandboxFileNotFound.code
+        return missing and entry is not self._top
 
     def _beneath(self, entry: FileEntry) -> bytes:
         """Relative to the top; what the sandbox says is checked when it is used."""
         return _raw(entry)[len(_raw(self._top)) :].lstrip(b"/")
+
+
+def _is_changed(piece: DownloadPiece) -> bool:
+    return piece.failure is not None and CHANGED.items() <= piece.failure.details.items()
 
 
 def _check(piece: DownloadPiece) -> None:

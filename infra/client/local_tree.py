@@ -1,5 +1,6 @@
 """A file or a tree of this machine, as pieces of an upload: the same ones each time, in the same order."""
 
+import errno
 import os
 import stat
 from collections.abc import Iterator
@@ -19,7 +20,13 @@ def bundles(top: Path) -> Iterator[tuple[UploadPiece, ...]]:
     bundle: list[UploadPiece] = []
     room = PIECE_BYTES
     for piece in _pieces(top):
-        size = len(piece.data) + len(piece.path) * 2 + len(piece.path_bytes or "") + ENVELOPE
+        size = (
+            len(piece.data)
+            + len(piece.path) * 2
+            + len(piece.path_bytes or "")
+            + len(piece.symlink or b"") * 2
+            + ENVELOPE
+        )
         if bundle and (size > room or len(bundle) == MAX_PIECES):
             yield tuple(bundle)
             bundle, room = [], PIECE_BYTES
@@ -62,16 +69,25 @@ def _directory(beneath: bytes, info: os.stat_result, closed: list[UploadPiece]) 
 
 
 def _file(path: Path, beneath: bytes, info: os.stat_result) -> Iterator[UploadPiece]:
-    mode, mtime_us = stat.S_IMODE(info.st_mode) & 0o777, max(0, info.st_mtime_ns // 1000)
-    with path.open("rb", buffering=0) as file:
-        size = os.fstat(file.fileno()).st_size
-        offset = 0
+    mode = stat.S_IMODE(info.st_mode) & 0o777
+    with open(path, "rb", buffering=0, opener=_without_waiting) as file:
+        now = os.fstat(file.fileno())
+        if not stat.S_ISREG(now.st_mode):
+            raise OSError(errno.EINVAL, "neither a file nor a directory", str(path))
+        size, offset, mtime_us = now.st_size, 0, max(0, now.st_mtime_ns // 1000)
         while True:
             data = _exactly(file.fileno(), min(PIECE_BYTES, size - offset), offset, path)
+            if os.fstat(file.fileno()).st_mtime_ns != now.st_mtime_ns:
+                raise OSError(errno.EBUSY, "it was changed while it was read", str(path))
             yield _piece(beneath, mode=mode, size=size, offset=offset, data=data, mtime_us=mtime_us)
             offset += len(data)
             if offset >= size:
                 return
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    """A pipe in the place of a file has perhaps nobody at its other end."""
+    return os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
 
 
 def _exactly(descriptor: int, size: int, offset: int, path: Path) -> bytes:

@@ -27,7 +27,17 @@ TRIES = 8
 
 _PATH = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 _WALK_INSTEAD = frozenset(
-    {errno.EXDEV, errno.ELOOP, errno.ENOSYS, errno.EPERM, errno.EINVAL, errno.E2BIG, errno.EAGAIN}
+    {
+        errno.EXDEV,
+        errno.ELOOP,
+        errno.ENOSYS,
+        errno.EPERM,
+        errno.EINVAL,
+        errno.E2BIG,
+        errno.EAGAIN,
+        # Of a whole path, which step by step can be longer.
+        errno.ENAMETOOLONG,
+    }
 )
 
 
@@ -61,7 +71,7 @@ def find(
 ) -> Found:
     """Open what `names` lead to; `follow` a symbolic link in the last of them.
 
-    A walk calls `on_missing` with the way, without links, to what is not there, before it raises.
+    A walk calls `on_missing` with the way, without links, to what is not there or no directory, before it raises.
     Raises `SandboxPathDenied` for what leads out, and `OSError` for what is not there or cannot be looked at.
     """
     if way == Way.OPENAT2:
@@ -136,6 +146,8 @@ class _Walk:
                 os.close(child)
                 return
             if self._waiting and not stat.S_ISDIR(mode):
+                if self._on_missing is not None:
+                    self._on_missing((*self._names, name))
                 raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
             if mount_of(child) != self._mount:
                 raise SandboxPathDenied("another file system is mounted on the way")

@@ -97,6 +97,9 @@ def _lift(directory: int, child: bytes, top: int, numbers: Iterator[int]) -> int
     if not _is_directory(directory, child):
         os.unlink(child, dir_fd=directory)
         return 1
+    if os.geteuid() != 0:
+        # A directory that its owner may not write into cannot be moved by him, either.
+        os.close(_open_to_empty(directory, child))
     with suppress(FileExistsError):
         rename_without_replacing(directory, child, top, LIFTED + str(next(numbers)).encode())
     return 0

@@ -1,5 +1,6 @@
 """Files and trees out of a workspace, piece by piece."""
 
+import hashlib
 import os
 from typing import NamedTuple
 
@@ -24,6 +25,8 @@ from infra.files.transfers import Transfer
 from infra.files.trouble import told
 from infra.files.workspace import Workspace
 
+CHANGED = {"changed": "yes"}
+"""In the details of a failure after which the file can be begun anew."""
 ENVELOPE = 200
 """Of each piece besides its content."""
 
@@ -47,11 +50,14 @@ def give_entries(workspace: Workspace, request: DownloadEntries, transfer: Trans
 def give_pieces(workspace: Workspace, request: DownloadPieces, transfer: Transfer) -> Given:
     """As many as fit. A file that cannot be read fails alone. Raises `Invalid` for what is not in the transfer."""
     pieces: list[DownloadPiece] = []
+    asked = hashlib.sha256(codec.encode(request)).hexdigest()
+    is_repeated, transfer = asked == transfer.asked, msgspec.structs.replace(transfer, asked=asked)
     room = PIECE_BYTES
     for wanted in request.wanted:
         piece = _piece(workspace, wanted, transfer, room)
         pieces.append(piece)
-        transfer = _counted(transfer, piece)
+        if not is_repeated:
+            transfer = _counted(transfer, piece)
         room -= len(piece.data) + ENVELOPE + (len(codec.encode(piece.failure)) if piece.failure else 0)
         if room <= 0:
             break
@@ -77,8 +83,8 @@ def _piece(workspace: Workspace, wanted: WantedPiece, transfer: Transfer, room: 
 def _read(descriptor: int, wanted: WantedPiece, room: int, shown: str) -> DownloadPiece:
     info = os.fstat(descriptor)
     if wanted.version not in (None, version(info)):
-        raise SandboxCopyFailed(f"{shown} was changed while it was downloaded")
+        raise SandboxCopyFailed(f"{shown} was changed while it was downloaded", **CHANGED)
     data = os.pread(descriptor, room, wanted.offset)
     if version(os.fstat(descriptor)) != version(info):
-        raise SandboxCopyFailed(f"{shown} was changed while it was downloaded")
+        raise SandboxCopyFailed(f"{shown} was changed while it was downloaded", **CHANGED)
     return DownloadPiece(offset=wanted.offset, size=info.st_size, data=data, version=version(info))

@@ -5,10 +5,11 @@ import os
 import stat
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import NamedTuple
 
 from contracts import codec
-from contracts.errors import ClocheError, Invalid
+from contracts.errors import ClocheError, Invalid, Unavailable
 from contracts.events.file import EntryKind
 from contracts.files import FileEntry, FileListing, GlobFiles, ListFiles, StatFile
 from contracts.spelling import spell
@@ -19,8 +20,10 @@ from infra.files.workspace import Workspace
 
 MAX_PAGE_BYTES = 700_000
 """Of one answer: names can be long."""
-PATIENCE_S = 20.0
-"""For one page of a tree in which little or nothing matches: it ends early, and says where to go on."""
+PATIENCE_S = 3.0
+"""For one page, less than any asker waits: it ends early, and says where to go on."""
+AT_A_TIME = 64
+"""Entries of a directory that are looked at while it is open."""
 
 Wanted = Callable[[bytes], bool]
 
@@ -41,7 +44,7 @@ class Page(NamedTuple):
 def stat_file(workspace: Workspace, request: StatFile) -> FileEntry:
     """Raises `SandboxFileNotFound`, `SandboxPathDenied`."""
     names = workspace.names(request.path, request.path_bytes)
-    with told(workspace.shown(names)):
+    with told(workspace.shown(names), Unavailable):
         return stat_names(workspace, names, follow=request.follow)
 
 
@@ -55,7 +58,7 @@ def stat_names(workspace: Workspace, names: Names, *, follow: bool = True) -> Fi
 def list_files(workspace: Workspace, request: ListFiles) -> FileListing:
     """Raises `Invalid` for what is not a directory, or a cursor that is none, and what `stat_file` raises."""
     names = workspace.names(request.path, request.path_bytes)
-    with told(workspace.shown(names)):
+    with told(workspace.shown(names), Unavailable):
         page = page_of(workspace, names, recursive=request.recursive, after=request.after, limit=request.limit)
     return _listing(workspace, names, page)
 
@@ -64,7 +67,7 @@ def glob_files(workspace: Workspace, request: GlobFiles) -> FileListing:
     """Raises `Invalid` for a bad pattern, and what `list_files` raises."""
     names = workspace.names(request.path, request.path_bytes)
     pattern = PathPattern(request.pattern)
-    with told(workspace.shown(names)):
+    with told(workspace.shown(names), Unavailable):
         page = page_of(
             workspace, names, recursive=True, after=request.after, limit=request.limit, wanted=pattern.matches
         )
@@ -115,7 +118,7 @@ def walk(workspace: Workspace, names: Names, *, recursive: bool, after: Names = 
     No descriptor is held between two directories, so depth costs none. A directory that goes away, cannot be looked
     into or is a mount point has no entries. Raises what opening `names` raises.
     """
-    waiting = [iter(_children(workspace, names, (), after))]
+    waiting = [_children(workspace, names, (), after)]
     while waiting:
         child = next(waiting[-1], None)
         if child is None:
@@ -124,23 +127,25 @@ def walk(workspace: Workspace, names: Names, *, recursive: bool, after: Names = 
         if child.names > after:
             yield child
         if recursive and stat.S_ISDIR(child.info.st_mode) and child.names >= after[: len(child.names)]:
-            waiting.append(iter(_quietly(workspace, names, child.names, after)))
+            waiting.append(_quietly(workspace, names, child.names, after))
 
 
-def _quietly(workspace: Workspace, top: Names, names: Names, after: Names) -> list[Child]:
-    try:
-        return _children(workspace, top, names, after)
-    except (OSError, ClocheError):
-        return []
+def _quietly(workspace: Workspace, top: Names, names: Names, after: Names) -> Iterator[Child]:
+    with suppress(OSError, ClocheError):
+        yield from _children(workspace, top, names, after)
 
 
-def _children(workspace: Workspace, top: Names, names: Names, after: Names) -> list[Child]:
-    """Sorted. What comes before `after` and is not on its way is not even looked at."""
+def _children(workspace: Workspace, top: Names, names: Names, after: Names) -> Iterator[Child]:
+    """Sorted. What comes before `after` and is not on its way is not even looked at, and the rest only when wanted."""
+    least = after[len(names)] if after[: len(names)] == names and len(after) > len(names) else b""
     with workspace.directory((*top, *names)) as directory:
-        found = sorted(os.fsencode(name) for name in os.listdir(directory))  # noqa: PTH208 - of a descriptor
-        least = after[len(names)] if after[: len(names)] == names and len(after) > len(names) else b""
-        children = [_child(directory, (*names, name)) for name in found if name >= least]
-    return [child for child in children if child is not None]
+        found = os.listdir(directory)  # noqa: PTH208 - of a descriptor
+    wanted = sorted(encoded for name in found if (encoded := os.fsencode(name)) >= least)
+    del found
+    for first in range(0, len(wanted), AT_A_TIME):
+        with workspace.directory((*top, *names)) as directory:
+            some = [_child(directory, (*names, name)) for name in wanted[first : first + AT_A_TIME]]
+        yield from (child for child in some if child is not None)
 
 
 def _child(directory: int, names: Names) -> Child | None:

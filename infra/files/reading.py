@@ -4,7 +4,7 @@ import os
 from typing import NamedTuple
 
 from contracts import codec
-from contracts.errors import SandboxFileTooLarge
+from contracts.errors import SandboxFileTooLarge, Unavailable
 from contracts.files import MAX_READ_BYTES, MAX_TEXT_FILE, ContentKind, FileContent, ReadFile, TruncatedBy
 from contracts.payload import Payload, pack, pack_base64
 from infra.files.images import image_type
@@ -30,7 +30,7 @@ def read_file(workspace: Workspace, request: ReadFile) -> FileContent:
     """Raises `SandboxFileNotFound`, `SandboxPathDenied`, `Invalid` (a directory), `SandboxFileTooLarge` (its size)."""
     names = workspace.names(request.path, request.path_bytes)
     shown = workspace.shown(names)
-    with told(shown), workspace.file(names) as descriptor:
+    with told(shown, Unavailable), workspace.file(names) as descriptor:
         size = os.fstat(descriptor).st_size
         head = os.pread(descriptor, HEAD, 0)
         mime = image_type(head)

@@ -10,7 +10,7 @@ import time
 from typing import Any
 
 from contracts import codec
-from contracts.errors import ClocheError, Invalid
+from contracts.errors import ClocheError, Invalid, Unavailable
 from contracts.files import GrepFiles, GrepMatch, GrepResult
 from contracts.spelling import Spelled
 from infra.files.lines import Line, lines_with
@@ -38,7 +38,7 @@ def grep_files(workspace: Workspace, request: GrepFiles) -> GrepResult:
     """Raises `Invalid` for a bad pattern or one that is too large, `SandboxFileNotFound`, `SandboxPathDenied`."""
     names = workspace.names(request.path, request.path_bytes)
     search = _Search(workspace, names, request)
-    with told(workspace.shown(names)):
+    with told(workspace.shown(names), Unavailable):
         try:
             search.run()
         except _Enough as enough:
@@ -98,13 +98,28 @@ class _Search:
 
     def _directory(self, names: Names) -> list[Names]:
         """Search its files; answers the directories in it."""
+        self._look_at_clock()
         with self._workspace.directory((*self._top, *names)) as directory:
-            files, directories = _sorted_entries(directory)
+            files, directories = self._sorted_entries(directory)
             for name in files:
+                self._look_at_clock()
                 path = (*names, name)
                 if self._files is None or self._files.matches(b"/".join(path)):
                     self._open(directory, path)
         return [(*names, name) for name in directories]
+
+    def _sorted_entries(self, directory: int) -> tuple[list[bytes], list[bytes]]:
+        """The files and the directories in a directory; links and everything else are left out."""
+        files: list[bytes] = []
+        directories: list[bytes] = []
+        with os.scandir(directory) as entries:
+            for entry in entries:
+                self._look_at_clock()
+                if entry.is_file(follow_symlinks=False):
+                    files.append(os.fsencode(entry.name))
+                elif entry.is_dir(follow_symlinks=False):
+                    directories.append(os.fsencode(entry.name))
+        return sorted(files), sorted(directories)
 
     def _open(self, directory: int, path: Names) -> None:
         """It was a file a moment ago: if it is a pipe by now, opening it does not wait, and it is not read."""
@@ -153,18 +168,22 @@ class _Search:
         """False for a binary file."""
         if is_head and data.find(b"\x00", 0, HEAD) >= 0:
             self._binary += 1
+            self._look_at_clock()
             return False
         self._done += len(data) + FILE_COST
         if self._done > self._window:
             self._done = 0
-            if time.monotonic() > self._deadline:
-                raise _Enough("time")
+            self._look_at_clock()
         match = self._regexp.search(data)
         if match is not None:
             where = shown((*self._top, *path), self._workspace.inside)
             for line in lines_with(self._regexp, data, first, self._request.context):
                 self._add(where, line)
         return True
+
+    def _look_at_clock(self) -> None:
+        if time.monotonic() > self._deadline:
+            raise _Enough("time")
 
     def _add(self, path: Spelled, line: Line) -> None:
         if len(self._found) == self._request.limit:
@@ -187,16 +206,3 @@ def _checked(compiled: Any) -> Any:
     if compiled.programsize > MAX_PROGRAM:
         raise Invalid(f"the pattern is too large: {compiled.programsize} steps, {MAX_PROGRAM} at most")
     return compiled
-
-
-def _sorted_entries(directory: int) -> tuple[list[bytes], list[bytes]]:
-    """The files and the directories in a directory; links and everything else are left out."""
-    files: list[bytes] = []
-    directories: list[bytes] = []
-    with os.scandir(directory) as entries:
-        for entry in entries:
-            if entry.is_file(follow_symlinks=False):
-                files.append(os.fsencode(entry.name))
-            elif entry.is_dir(follow_symlinks=False):
-                directories.append(os.fsencode(entry.name))
-    return sorted(files), sorted(directories)

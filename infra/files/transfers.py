@@ -4,6 +4,7 @@ import base64
 import os
 import shutil
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
@@ -15,8 +16,21 @@ from contracts.ids import is_token
 from infra.files.paths import Names
 
 STATE = "state.json"
+ENDED = ".~ended"
+"""No id of a transfer has a `~`."""
+MAX_OPEN = 64
+"""Of one sandbox."""
 PART = b"part-"
 """Begins the name of a file that is being uploaded."""
+
+
+class Part(Struct, frozen=True, kw_only=True):
+    """A file that is being uploaded; another size or time is another content."""
+
+    path: str
+    """base64 of the names on the way to it, joined."""
+    size: int
+    mtime_us: int | None
 
 
 class Transfer(Struct, frozen=True, kw_only=True):
@@ -32,8 +46,9 @@ class Transfer(Struct, frozen=True, kw_only=True):
     number: int = 0
     files: int = 0
     bytes: int = 0
-    part: str | None = None
-    """base64 of the path of the file that is being uploaded."""
+    part: Part | None = None
+    asked: str | None = None
+    """A digest of the last pieces that were wanted: asked for again they are not counted again."""
 
     @property
     def names(self) -> Names:
@@ -45,7 +60,7 @@ def encoded(names: Names) -> str:
 
 
 class Transfers:
-    """One directory for each."""
+    """One directory for each; of one that has ended, a file that says what came of it."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -56,21 +71,33 @@ class Transfers:
         return self._directory / f"{sandbox}.{transfer}"
 
     def begin(self, wanted: Transfer) -> Transfer:
-        """The transfer; one with the same id that is under way already, if it is the same. Raises `Conflict`."""
-        place = self.place(wanted.sandbox, wanted.transfer)
+        """The transfer; one with the same id that is under way already, if it is the same.
+
+        Raises `Conflict`: it is another one, or the sandbox has `MAX_OPEN` already.
+        """
         try:
             known = self.load(wanted.sandbox, wanted.transfer)
         except Invalid:
-            place.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self.save(wanted)
+            self._make(wanted)
             return wanted
         if (known.kind, known.path) != (wanted.kind, wanted.path):
             raise Conflict(f"transfer {wanted.transfer!r} is another {known.kind}: choose a new id")
         return known
 
+    def _make(self, wanted: Transfer) -> None:
+        place = self.place(wanted.sandbox, wanted.transfer)
+        beginning = f"{wanted.sandbox}."
+        opened = [each for each in self._places() if each.name.startswith(beginning) and each.suffix != ENDED]
+        if len(opened) >= MAX_OPEN and place not in opened:
+            raise Conflict(f"sandbox {wanted.sandbox!r} has {MAX_OPEN} transfers under way: end one of them")
+        shutil.rmtree(place, ignore_errors=True)
+        place.mkdir(mode=0o700, parents=True)
+        self.save(wanted)
+        self._ended(wanted.sandbox, wanted.transfer).unlink(missing_ok=True)
+
     def load(self, sandbox: str, transfer: str) -> Transfer:
         """Raises `Invalid` where there is none of that id."""
-        return self._read(self.place(sandbox, transfer), transfer)
+        return self._read(self.place(sandbox, transfer) / STATE, transfer)
 
     def save(self, transfer: Transfer) -> None:
         place = self.place(transfer.sandbox, transfer.transfer)
@@ -79,24 +106,58 @@ class Transfers:
         draft.replace(place / STATE)
 
     def end(self, transfer: Transfer) -> None:
+        """What came of it is known until it is forgotten: its end may be asked for again."""
+        ended = self._ended(transfer.sandbox, transfer.transfer)
+        draft = self.place(transfer.sandbox, transfer.transfer) / f"{STATE}.draft"
+        draft.write_bytes(msgspec.json.encode(transfer))
+        draft.replace(ended)
+        self.drop(transfer)
+
+    def drop(self, transfer: Transfer) -> None:
         shutil.rmtree(self.place(transfer.sandbox, transfer.transfer), ignore_errors=True)
 
+    def ended(self, sandbox: str, transfer: str) -> Transfer:
+        """Raises `Invalid` where none of that id has ended of late."""
+        return self._read(self._ended(sandbox, transfer), transfer)
+
     def abandoned(self, after_s: float) -> list[Transfer]:
-        """Nothing has come of these for so long."""
+        """Nothing has come of these for so long. Forgets what ended, or was never really begun, that long ago."""
         found: list[Transfer] = []
-        for place in self._directory.iterdir() if self._directory.is_dir() else ():
-            try:
-                if time.time() - (place / STATE).stat().st_mtime > after_s:
-                    found.append(self._read(place, place.name))
-            except (OSError, Invalid):
-                continue
+        for place in self._places():
+            with suppress(FileNotFoundError):
+                if place.suffix == ENDED:
+                    if _age_s(place) > after_s:
+                        place.unlink()
+                elif not (place / STATE).exists():
+                    if _age_s(place) > after_s:
+                        shutil.rmtree(place, ignore_errors=True)
+                elif _age_s(place / STATE) > after_s:
+                    found += self._readable(place)
         return found
 
-    def _read(self, place: Path, name: str) -> Transfer:
+    def _readable(self, place: Path) -> list[Transfer]:
         try:
-            return msgspec.json.decode((place / STATE).read_bytes(), type=Transfer)
-        except (OSError, msgspec.MsgspecError):
+            return [self._read(place / STATE, place.name)]
+        except Invalid:
+            shutil.rmtree(place, ignore_errors=True)
+            return []
+
+    def _places(self) -> list[Path]:
+        return list(self._directory.iterdir()) if self._directory.is_dir() else []
+
+    def _ended(self, sandbox: str, transfer: str) -> Path:
+        place = self.place(sandbox, transfer)
+        return place.with_name(place.name + ENDED)
+
+    def _read(self, file: Path, name: str) -> Transfer:
+        try:
+            return msgspec.json.decode(file.read_bytes(), type=Transfer)
+        except (FileNotFoundError, msgspec.MsgspecError):
             raise Invalid(f"there is no transfer {name[:80]!r}: it has ended, or was given up") from None
+
+
+def _age_s(path: Path) -> float:
+    return time.time() - path.stat().st_mtime
 
 
 def open_place(place: Path) -> int:

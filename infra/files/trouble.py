@@ -8,19 +8,21 @@ from contextlib import contextmanager
 from contracts.errors import (
     ClocheError,
     Invalid,
-    SandboxFileError,
     SandboxFileNotFound,
     SandboxPathDenied,
     SandboxWriteFailed,
+    Unavailable,
 )
 
 _MISSING = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ESTALE})
 _DENIED = frozenset({errno.EACCES, errno.EPERM, errno.ELOOP, errno.EXDEV, errno.ENXIO, errno.ENODEV})
 _WRONG = frozenset({errno.EISDIR, errno.EEXIST, errno.ENOTEMPTY, errno.EINVAL, errno.ENAMETOOLONG, errno.EILSEQ})
+_BUSY = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
+"""The node's own limits: they say nothing about the file."""
 
 
 @contextmanager
-def told(path: str, failed: type[SandboxFileError] = SandboxWriteFailed) -> Iterator[None]:
+def told(path: str, failed: type[ClocheError] = SandboxWriteFailed) -> Iterator[None]:
     """Every failure within names `path`. An `OSError` becomes a situation: `failed` where it is nobody's mistake."""
     try:
         yield
@@ -33,7 +35,7 @@ def told(path: str, failed: type[SandboxFileError] = SandboxWriteFailed) -> Iter
         raise type(error)(message, **error.details, path=path) from None
 
 
-def situation(error: OSError, path: str, failed: type[SandboxFileError] = SandboxWriteFailed) -> ClocheError:
+def situation(error: OSError, path: str, failed: type[ClocheError] = SandboxWriteFailed) -> ClocheError:
     number = error.errno or errno.EIO
     why = f"{path}: {os.strerror(number).lower()}"
     if number in _MISSING:
@@ -42,4 +44,6 @@ def situation(error: OSError, path: str, failed: type[SandboxFileError] = Sandbo
         return SandboxPathDenied(why, path=path)
     if number in _WRONG:
         return Invalid(why, path=path)
+    if number in _BUSY:
+        return Unavailable(why, path=path)
     return failed(why, path=path)

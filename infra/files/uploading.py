@@ -13,7 +13,7 @@ from contracts.spelling import parts, unspell
 from contracts.transfers import UploadPiece, UploadPieces, UploadState
 from infra.files.paths import Names, check_length
 from infra.files.staging import PREFIX, NewFile, existing
-from infra.files.transfers import PART, Transfer, Transfers, encoded, open_place
+from infra.files.transfers import PART, Part, Transfer, Transfers, encoded, open_place
 from infra.files.trouble import told
 from infra.files.workspace import Parent, Workspace
 
@@ -84,11 +84,13 @@ class _Piece:
         piece, end = self._piece, self._piece.offset + len(self._piece.data)
         if end > piece.size or (not piece.data and end < piece.size):
             raise Invalid(f"a piece of {len(piece.data)} bytes at {piece.offset} of a file of {piece.size}")
+        self._check_same()
         part = os.open(self._part, _PART, 0o600, dir_fd=self._place)
         try:
             if os.fstat(part).st_size < piece.offset:
                 if end == piece.size and self._is_there():
-                    return self._transfer
+                    os.unlink(self._part, dir_fd=self._place)
+                    return self._after(len(piece.data), whole=True)
                 raise Invalid(f"a piece at {piece.offset}, but only {os.fstat(part).st_size} bytes are here")
             os.ftruncate(part, piece.offset)
             _write_at(part, piece.data, piece.offset)
@@ -96,13 +98,24 @@ class _Piece:
                 self._put(part)
         finally:
             os.close(part)
-        whole = end == piece.size
+        return self._after(len(piece.data), whole=end == piece.size)
+
+    def _after(self, taken: int, *, whole: bool) -> Transfer:
         return msgspec.structs.replace(
             self._transfer,
-            part=None if whole else encoded(self._names),
+            part=None if whole else self._identity,
             files=self._transfer.files + whole,
-            bytes=self._transfer.bytes + len(piece.data),
+            bytes=self._transfer.bytes + taken,
         )
+
+    @property
+    def _identity(self) -> Part:
+        return Part(path=encoded(self._names), size=self._piece.size, mtime_us=self._piece.mtime_us)
+
+    def _check_same(self) -> None:
+        known = self._transfer.part
+        if self._piece.offset and known is not None and known != self._identity:
+            raise Conflict("the file was changed since its upload was begun: begin again")
 
     def _is_there(self) -> bool:
         """It was put in its place just before a crash, and nobody could note it."""

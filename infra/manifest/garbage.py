@@ -9,6 +9,7 @@ import asyncio
 import datetime
 import logging
 import re
+import sqlite3
 from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 from typing import NamedTuple
@@ -51,7 +52,7 @@ async def collect_garbage(bus: Bus, scratch: Path, *, grace_s: float = GRACE_S) 
     """As the file watcher, the only user who may. `scratch` is an existing directory for some megabytes.
 
     May be stopped at any point and begun again. Raises `LogGap` and `BlobMissing`, `BlobDamaged`, `Invalid` for a
-    manifest (then nothing was removed), `Unavailable`, `Denied`.
+    manifest (then nothing was removed), `Unavailable`, `Denied`, and `OSError`, `sqlite3.Error` for `scratch`.
     """
     old = clock.now() - datetime.timedelta(seconds=grace_s)
     async with Marks(scratch / "garbage.sqlite") as marks:
@@ -65,8 +66,8 @@ async def keep_swept(bus: Bus, scratch: Path, *, every_s: float = EVERY_S) -> No
         await asyncio.sleep(every_s)
         try:
             swept = await collect_garbage(bus, scratch)
-        except ClocheError as error:
-            logger.warning("garbage is collected later: %s", error.message)
+        except (ClocheError, OSError, sqlite3.Error) as error:
+            logger.warning("garbage is collected later: %s", error)
         else:
             logger.info("%d blobs removed (%d bytes), %d kept", swept.removed, swept.bytes, swept.kept)
 

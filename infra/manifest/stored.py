@@ -24,7 +24,7 @@ async def store_manifest(blobs: Blobs, tree: Mapping[bytes, Entry], workspace: s
 
     Raises what `Blobs.put_chunks` raises.
     """
-    header = header_of(tree, workspace)
+    header = await asyncio.to_thread(header_of, tree, workspace)
     if len(tree) < _LINES_AT_ONCE:
         sha256 = await blobs.put(await asyncio.to_thread(b"".join, lines(tree, workspace)))
     else:

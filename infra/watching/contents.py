@@ -50,13 +50,14 @@ def _read(descent: Descent, path: bytes) -> Content:
     descriptor = open_file(descent, path)
     try:
         for _ in range(ATTEMPTS):
+            began_ns = time.time_ns()
             before = os.fstat(descriptor)
             if before.st_size > SMALL_BYTES:
                 return Content(path, seen_of(before), None, sure=False)
             data = os.pread(descriptor, SMALL_BYTES + 1, 0)
             after = os.fstat(descriptor)
             if same(before, after) and len(data) == after.st_size:
-                return Content(path, seen_of(after), data, is_settled(after))
+                return Content(path, seen_of(after), data, is_settled(after, began_ns))
     finally:
         os.close(descriptor)
     # It never rests. What was read is what it was at some moment, and the next notice brings us back.
@@ -89,6 +90,6 @@ def same(one: os.stat_result, other: os.stat_result) -> bool:
     return (one.st_size, one.st_mtime_ns, one.st_ctime_ns) == (other.st_size, other.st_mtime_ns, other.st_ctime_ns)
 
 
-def is_settled(info: os.stat_result) -> bool:
-    """By the time that nobody can forge."""
-    return time.time_ns() - info.st_ctime_ns > FRESH_NS
+def is_settled(info: os.stat_result, began_ns: int) -> bool:
+    """By the time that nobody can forge. `began_ns` is the clock before it was read: reading may take long."""
+    return began_ns - info.st_ctime_ns > FRESH_NS

@@ -13,6 +13,8 @@ class Dirty:
         """What appeared as a directory: all beneath it counts as changed."""
         self.moves: dict[bytes, bytes] = {}
         """Where to, where from."""
+        self.written: set[bytes] = set()
+        """Closed by somebody who could write. What was stored through a mapping shows in nothing else."""
         self.everything = everything
         self.overflow = False
         """Notices were dropped."""
@@ -27,6 +29,10 @@ class Dirty:
         if len(self.paths) + len(self.trees) > MOST:
             self.add_everything()
 
+    def add_written(self, path: bytes) -> None:
+        if len(self.written) < MOST:
+            self.written.add(path)
+
     def add_everything(self) -> None:
         self.everything = True
         self.paths.clear()
@@ -35,6 +41,7 @@ class Dirty:
 
     def merge(self, other: "Dirty") -> None:
         self.overflow |= other.overflow
+        self.written |= other.written
         if self.everything or other.everything:
             self.add_everything()
             return

@@ -35,9 +35,18 @@ def seen_of(info: os.stat_result, target: bytes | None = None) -> Seen:
     )
 
 
-def look(root: int, dirty: Dirty, *, ignored: Ignored, cover: Cover, covers: Callable[[bytes], bool]) -> Sight:
-    """Looks at each dirty place; directories that are new, or said to be, with all beneath them."""
-    eye = _Eye(root, ignored, cover, covers)
+def too_many(most: int) -> OSError:
+    return OSError(errno.EDQUOT, f"more than {most} entries: the rest is not followed")
+
+
+def look(
+    root: int, dirty: Dirty, *, ignored: Ignored, cover: Cover, covers: Callable[[bytes], bool], most: int
+) -> Sight:
+    """Looks at each dirty place; directories that are new, or said to be, with all beneath them.
+
+    No more than `most` entries are found by listing: the rest is trouble (`EDQUOT`) with the workspace itself.
+    """
+    eye = _Eye(root, ignored, cover, covers, most)
     with eye.descent:
         if dirty.everything:
             eye.tree(b"")
@@ -48,7 +57,8 @@ def look(root: int, dirty: Dirty, *, ignored: Ignored, cover: Cover, covers: Cal
 
 
 class _Eye:
-    def __init__(self, root: int, ignored: Ignored, cover: Cover, covers: Callable[[bytes], bool]) -> None:
+    def __init__(self, root: int, ignored: Ignored, cover: Cover, covers: Callable[[bytes], bool], most: int) -> None:
+        self._most = most
         self.descent = Descent(root)
         self.sight = Sight()
         self._ignored = ignored
@@ -121,6 +131,9 @@ class _Eye:
         below: list[bytes] = []
         for name in names:
             inside = path + b"/" + name if path else name
+            if len(self.sight.found) >= self._most:
+                self.sight.troubles[b""] = too_many(self._most)
+                return []
             if len(inside) > MAX_PATH:
                 self.sight.troubles[path] = OSError(errno.ENAMETOOLONG, f"a path of more than {MAX_PATH} bytes")
                 continue

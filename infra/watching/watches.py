@@ -77,6 +77,8 @@ class Watch:
         directory = notice.mask & inotify.IS_DIRECTORY and notice.mask & inotify.APPEARS
         inside = b"/".join(part for part in (path, notice.name) if part)
         self._dirty.add(inside, tree=bool(directory))
+        if notice.mask & inotify.CLOSE_WRITE:
+            self._dirty.add_written(inside)
         if notice.mask & inotify.MOVED_FROM:
             self._leaving = (notice.cookie, inside)
         elif notice.mask & inotify.MOVED_TO and self._leaving[0] == notice.cookie and not self._dirty.everything:

@@ -170,13 +170,18 @@ def grep(
             show.json_line(match)
             continue
         for number, line in enumerate(match.before, match.line - len(match.before)):
-            print(f"{match.path}-{number}-{line}")
-        print(f"{match.path}:{match.line}:{match.text}")
+            _print_line(f"{match.path}-{number}-{line}")
+        _print_line(f"{match.path}:{match.line}:{match.text}")
         for number, line in enumerate(match.after, match.line + 1):
-            print(f"{match.path}-{number}-{line}")
+            _print_line(f"{match.path}-{number}-{line}")
     if found.truncated:
         say(f"cloche: there is more: the answer ends for its {found.truncated_by}")
     raise typer.Exit(0 if found.matches else 1)
+
+
+def _print_line(line: str) -> None:
+    """Tabs are as they were."""
+    print("\t".join(printable(part) for part in line.split("\t")))
 
 
 @group.command("stat")
@@ -269,7 +274,7 @@ def _tell(answer: object, line: str, *, json: bool) -> None:
     if json:
         show.json_line(answer)
     else:
-        print(line)
+        print(printable(line))
 
 
 def _line(entry: FileEntry) -> None:

@@ -5,12 +5,13 @@ import logging
 import time
 import weakref
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-from contracts.errors import ClocheError, Failure, Invalid, SandboxCopyFailed
+from contracts.errors import BY_CODE, ClocheError, Failure, Invalid, SandboxCopyFailed
 from contracts.files import FileRequest
 from contracts.transfers import (
     Download,
@@ -35,15 +36,23 @@ logger = logging.getLogger(__name__)
 
 GIVEN_UP_AFTER_S = 3600.0
 SWEEP_S = 600.0
+MAX_MESSAGE = 2000
 
 InThread = Callable[..., Awaitable[Any]]
+Turn = Callable[[str], AbstractAsyncContextManager[Any]]
 
 
 class Copies:
-    def __init__(self, transfers: Transfers, calls: ToolCalls, in_thread: InThread) -> None:
+    """`walking` gives a turn at going through a tree, `changing` the right to change files of a sandbox."""
+
+    def __init__(
+        self, transfers: Transfers, calls: ToolCalls, in_thread: InThread, *, walking: Turn, changing: Turn
+    ) -> None:
         self._transfers = transfers
         self._calls = calls
-        self._in_thread = in_thread
+        self._thread = in_thread
+        self._walking = walking
+        self._changing = changing
         self._locks: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
 
     async def obey(self, sandbox: str, place: WorkspacePlace, request: FileRequest) -> Struct:
@@ -51,20 +60,33 @@ class Copies:
         async with self._locks.setdefault(f"{sandbox}.{transfer}", asyncio.Lock()):
             if isinstance(request, Upload | Download):
                 return await self._begin(sandbox, place, request)
-            known: Transfer = await self._in_thread(self._transfers.load, sandbox, transfer)
             if isinstance(request, UploadEnd | DownloadEnd):
-                return await self._end(known, place, request.failure)
-            answer: Struct = await self._in_thread(self._go_on, place, request, known)
+                return await self._end(sandbox, place, request)
+            known: Transfer = await self._in_thread(self._transfers.load, sandbox, transfer)
+            async with self._turn(sandbox, request):
+                answer: Struct = await self._in_thread(self._go_on, place, request, known)
             return answer
+
+    def _turn(self, sandbox: str, request: FileRequest) -> AbstractAsyncContextManager[Any]:
+        if isinstance(request, DownloadEntries):
+            return self._walking(sandbox)
+        return self._changing(sandbox) if isinstance(request, UploadPieces) else nullcontext()
 
     async def sweep(self) -> None:
         """For ever: ends what was begun and left."""
         while True:
-            for left in await self._in_thread(self._transfers.abandoned, GIVEN_UP_AFTER_S):
-                why = SandboxCopyFailed("nothing came of it any more, and it was given up")
-                await self._finish(left, why.failure())
-                logger.info("%s: %s %s was given up", left.sandbox, left.kind, left.transfer)
+            try:
+                for left in await self._in_thread(self._transfers.abandoned, GIVEN_UP_AFTER_S):
+                    await self._give_up(left)
+            except ClocheError as error:
+                logger.warning("transfers that were left are not ended now: %s", error.message)
             await asyncio.sleep(SWEEP_S)
+
+    async def _give_up(self, left: Transfer) -> None:
+        why = SandboxCopyFailed("nothing came of it any more, and it was given up")
+        async with self._locks.setdefault(f"{left.sandbox}.{left.transfer}", asyncio.Lock()):
+            await self._finish(left, why.failure())
+        logger.info("%s: %s %s was given up", left.sandbox, left.kind, left.transfer)
 
     async def _begin(self, sandbox: str, place: WorkspacePlace, request: Upload | Download) -> Struct:
         known: Transfer | None = await self._in_thread(self._known, sandbox, request.transfer)
@@ -78,7 +100,8 @@ class Copies:
             answer: Struct = await self._in_thread(self._first, place, begun)
         except ClocheError as error:
             if known is None:
-                await self._finish(wanted, error.failure())
+                await self._returned(wanted, error.failure())
+                await self._in_thread(self._transfers.drop, wanted)
             raise
         return answer
 
@@ -107,14 +130,28 @@ class Copies:
                     return given.page
         raise Invalid(f"transfer {transfer.transfer!r} is another kind: {transfer.kind}")
 
-    async def _end(self, transfer: Transfer, place: WorkspacePlace, failure: Failure | None) -> TransferDone:
-        if failure is None and transfer.part is not None:
-            raise Invalid("a file of this upload is not whole")
-        await self._finish(transfer, failure)
+    async def _end(self, sandbox: str, place: WorkspacePlace, request: UploadEnd | DownloadEnd) -> TransferDone:
+        """Asked for again, because the answer was lost, it is answered again."""
+        transfer = await self._in_thread(self._known, sandbox, request.transfer)
+        if transfer is None:
+            transfer = await self._in_thread(self._transfers.ended, sandbox, request.transfer)
+        else:
+            if request.failure is None and transfer.part is not None:
+                raise Invalid("a file of this upload is not whole")
+            await self._finish(transfer, request.failure and recorded(request.failure))
         path = "/".join([place.inside, *(name.decode(errors="backslashreplace") for name in transfer.names)])
         return TransferDone(path=path, files=transfer.files, bytes=transfer.bytes)
 
     async def _finish(self, transfer: Transfer, failure: Failure | None) -> None:
+        await self._returned(transfer, failure)
+        await self._in_thread(self._transfers.end, transfer)
+
+    async def _in_thread(self, work: Callable[..., Any], *arguments: Any) -> Any:
+        """Raises a situation for every `OSError`: a request is always answered, and its call ended."""
+        with told("the transfer", SandboxCopyFailed):
+            return await self._thread(work, *arguments)
+
+    async def _returned(self, transfer: Transfer, failure: Failure | None) -> None:
         await self._calls.returned(
             transfer.sandbox,
             transfer.call,
@@ -124,7 +161,12 @@ class Copies:
             summary={"files": transfer.files, "bytes": transfer.bytes},
             failure=failure,
         )
-        await self._in_thread(self._transfers.end, transfer)
+
+
+def recorded(failure: Failure) -> Failure:
+    """What an asker says of its failure, as the log keeps it: in bounds, and one of our codes."""
+    code = failure.code if failure.code in BY_CODE else SandboxCopyFailed.code
+    return Failure(code=code, message=failure.message[:MAX_MESSAGE], retryable=BY_CODE[code].retryable)
 
 
 def _wanted(sandbox: str, request: Upload | Download) -> Transfer:

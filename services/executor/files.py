@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from contracts import codec, files, subjects, transfers
 from contracts.errors import ClocheError, Invalid, SandboxCopyFailed
-from contracts.files import EditFile, FileRequest, ListFiles, RemoveFile, WriteFile
+from contracts.files import FileRequest, RemoveFile
 from contracts.queries import Reply
 from infra.files.changing import make_directory, move_file, remove_file
 from infra.files.editing import edit_file
@@ -25,6 +25,7 @@ from infra.files.searching import grep_files
 from infra.files.staging import Staging
 from infra.files.transfers import Transfers
 from infra.files.trouble import told
+from infra.files.turns import Turns
 from infra.files.writing import write_file
 from services.executor.copies import Copies
 from services.executor.places import Places, WorkspacePlace
@@ -35,6 +36,13 @@ logger = logging.getLogger(__name__)
 THREADS = 16
 LONG = 4
 """Searches, walks and removals of trees at a time: short requests always find a thread."""
+LONG_OF_ONE = 2
+WAITING = 192
+WAITING_OF_ONE = 48
+"""Both fewer than the requests that are taken at a time: searches that wait keep out neither others nor short ones."""
+PATIENCE_S = 100.0
+"""Whoever asked has gone by then."""
+LONG_VERBS = frozenset({"list", "glob", "grep"})
 REQUESTS: dict[str, type[FileRequest]] = {**files.REQUESTS, **transfers.REQUESTS}
 READING: dict[str, Callable[..., Struct]] = {
     "read": read_file,
@@ -60,9 +68,17 @@ class FileTools:
         self._calls = calls
         self._staging = Staging(data / "staging")
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="files")
-        self._long = asyncio.Semaphore(LONG)
+        self._long = Turns(
+            together=LONG,
+            each=LONG_OF_ONE,
+            waiting=WAITING,
+            waiting_each=WAITING_OF_ONE,
+            patience_s=PATIENCE_S,
+        )
         self._locks: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
-        self.copies = Copies(Transfers(data / "transfers"), calls, self._in_thread)
+        self.copies = Copies(
+            Transfers(data / "transfers"), calls, self._in_thread, walking=self._long.turn, changing=self._lock
+        )
 
     async def __aenter__(self) -> Self:
         await self._in_thread(self._staging.prepare)
@@ -101,11 +117,12 @@ class FileTools:
 
     def _turn(self, sandbox: str, verb: str, request: FileRequest) -> AbstractAsyncContextManager[Any]:
         if _is_long(verb, request):
-            return self._long
-        if isinstance(request, EditFile) or (isinstance(request, WriteFile) and request.append):
-            # Two that build on what is there must not build on the same.
-            return self._locks.setdefault(sandbox, asyncio.Lock())
-        return nullcontext()
+            return self._long.turn(sandbox)
+        return nullcontext() if verb in READING else self._lock(sandbox)
+
+    def _lock(self, sandbox: str) -> asyncio.Lock:
+        """An edit builds on what is there: nothing of ours comes between its look and its change."""
+        return self._locks.setdefault(sandbox, asyncio.Lock())
 
     def _do(self, place: WorkspacePlace, verb: str, request: FileRequest) -> Struct:
         with told(place.inside, SandboxCopyFailed), place.open() as workspace:
@@ -118,5 +135,4 @@ class FileTools:
 
 
 def _is_long(verb: str, request: FileRequest) -> bool:
-    recursive = isinstance(request, ListFiles | RemoveFile) and request.recursive
-    return recursive or verb in ("glob", "grep")
+    return verb in LONG_VERBS or (isinstance(request, RemoveFile) and request.recursive)

@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
 from contracts.errors import ClocheError, Conflict, Invalid, SandboxInvalidState
 from contracts.manifest import Tree
 from contracts.state import SandboxState
@@ -82,18 +84,18 @@ class Follower:
     async def _check_owner(self) -> None:
         """The rival may be another node that has recovered the sandbox: then our files are not its files any more."""
         state = await self._tools.journal.lifecycle(self._state.sandbox)
-        if state is None or state.node != self._tools.journal.node:
+        if state is not None and state.node != self._tools.journal.node:
             raise SandboxInvalidState(f"sandbox {self._state.sandbox!r} is another node's now")
 
     async def _follow(self, workspace: Workspace, watch: Watch) -> None:
         watch.put_back(Dirty(everything=True))
         record = Record(self._tools.bus, self._tools.journal, self._state.sandbox)
         known = await self._known(record)
-        teller = Teller(record, self._tools, self._state.workspace, Told(known or {}))
+        teller = Teller(record, self._tools, self._state.workspace, await asyncio.to_thread(Told, known or {}))
         survey = Survey(self._tools, watch, workspace, teller)
         await self._begin(survey, teller, is_known=known is not None)
         while self.last_words is None:
-            await self._window.passes(lambda: watch.last_notice, survey.due())
+            await self._window.passes(lambda: watch.last_notice, _earlier(survey.due(), teller.due()))
             await self._take_turn(survey, teller)
 
     async def _known(self, record: Record) -> Tree | None:
@@ -105,7 +107,19 @@ class Follower:
         except (BlobMissing, BlobDamaged, Invalid) as error:
             logger.error("%s: its files' past cannot be read: %s", self._state.sandbox, error.message)  # noqa: TRY400
             return None
-        return found.tree if found else None
+        if found is None:
+            return None
+        await self._doubt_what_is_lost(found.tree)
+        return found.tree
+
+    async def _doubt_what_is_lost(self, tree: Tree) -> None:
+        """What the store no longer has is read again, and told as if its content were new."""
+        lost = await self._tools.blobs.missing(entry.blob for entry in tree.values() if entry.blob)
+        if lost:
+            logger.error("%s: %d contents of its files are lost; read again", self._state.sandbox, len(lost))
+        for path, entry in tree.items():
+            if entry.blob in lost:
+                tree[path] = msgspec.structs.replace(entry, sha256=None, blob=None)
 
     async def _begin(self, survey: Survey, teller: Teller, *, is_known: bool) -> None:
         """Makes the log agree with what is there, and says so."""
@@ -125,7 +139,8 @@ class Follower:
         asked = list(self._asked)
         if asked:
             await asyncio.to_thread(self._tools.watches.drain)
-        await survey.run(now=bool(asked))
+        await survey.run(now=bool(asked), whole=any(each.request.manifest or each.request.final for each in asked))
+        await teller.refresh()
         for each in asked:
             flushed = await _flushed(teller, each.request)
             if each.request.final:
@@ -135,9 +150,13 @@ class Follower:
                 each.answer.set_result(flushed)
 
 
+def _earlier(one: float | None, other: float) -> float:
+    return other if one is None else min(one, other)
+
+
 async def _flushed(teller: Teller, request: Flush) -> Flushed:
     stored = await teller.manifest() if request.manifest else None
-    header = teller.header()
+    header = await asyncio.to_thread(teller.header)
     return Flushed(
         sequence=teller.record.last,
         manifest=stored.sha256 if stored else None,

@@ -2,7 +2,9 @@
 
 import time
 
+from contracts.events.file import EntryKind
 from contracts.sight import Seen
+from infra.watching.contents import SMALL_BYTES
 
 BYTES_PER_S = 8 * 1024 * 1024
 LONGEST_S = 60.0
@@ -17,7 +19,7 @@ class Postponed:
         """Those that were stored a moment ago; they wait for their turn."""
         now = time.monotonic()
         self._not_before = {path: at for path, at in self._not_before.items() if at > now}
-        early = {path for path in found if path in self._not_before}
+        early = {path for path, seen in found.items() if path in self._not_before and _is_large(seen)}
         self._waiting |= early
         return early
 
@@ -37,3 +39,8 @@ class Postponed:
         for path in ready:
             self._not_before.pop(path, None)
         return ready
+
+
+def _is_large(seen: Seen) -> bool:
+    """What has become of the path may be something else entirely."""
+    return seen.kind == EntryKind.FILE and seen.size > SMALL_BYTES

@@ -5,13 +5,14 @@ import errno
 import time
 
 from contracts.changes import Difference, compare, told
-from contracts.errors import ClocheError, Failure, SandboxCopyFailed, SandboxPathDenied
+from contracts.errors import ClocheError, Conflict, Failure, SandboxCopyFailed, SandboxPathDenied
 from contracts.events.file import Action, EntryKind, FileError, FileManifest, FileOverflow, FileReady
 from contracts.manifest import Entry, Header, header_of
 from contracts.spelling import spell
 from infra.manifest.stored import StoredManifest, store_manifest
 from infra.watching.unified import unified
 from services.file_watcher import decide
+from services.file_watcher.footing import Footing
 from services.file_watcher.intake import Taken
 from services.file_watcher.record import Record
 from services.file_watcher.told import Told
@@ -33,22 +34,31 @@ class Teller:
         self._texts = tools.texts
         self._workspace = workspace
         self._changes = 0
+        self._footing = Footing(tools.bus, tools.files.manifest_s)
         self._complaints: dict[bytes, int | None] = {}
 
     async def tell(self, taken: Taken, scope: set[bytes], noticed: dict[bytes, bytes]) -> None:
         """What turns the told part of `scope` into what was taken. Raises `Conflict`."""
-        old = {path: self.told.tree[path] for path in scope if path not in taken.vanished}
-        differences = compare(old, taken.entries, decide.moves(self.told, taken.seen, noticed))
-        changes = [(each, told(each, self._workspace, diff)) for each, diff in await self._with_diffs(differences)]
-        for telling in decide.tellings(changes):
+        differences = await asyncio.to_thread(self._differences, taken, scope, noticed)
+        for telling in await asyncio.to_thread(self._tellings, await self._with_diffs(differences)):
             await self.record.append(telling.fact)
             for difference in telling.differences:
                 self._apply(difference)
             self._changes += len(telling.differences)
-        for path, seen in taken.seen.items():
-            self.told.saw(path, seen, sure=path in taken.sure)
+        await asyncio.to_thread(self._saw, taken)
         if decide.is_manifest_due(self._changes, len(self.told.tree)):
             await self.manifest()
+
+    def _differences(self, taken: Taken, scope: set[bytes], noticed: dict[bytes, bytes]) -> list[Difference]:
+        old = {path: self.told.tree[path] for path in scope if path not in taken.vanished}
+        return compare(old, taken.entries, decide.moves(self.told, taken.seen, noticed))
+
+    def _tellings(self, differences: list[tuple[Difference, str | None]]) -> list[decide.Telling]:
+        return decide.tellings((each, told(each, self._workspace, diff)) for each, diff in differences)
+
+    def _saw(self, taken: Taken) -> None:
+        for path, seen in taken.seen.items():
+            self.told.saw(path, seen, sure=path in taken.sure)
 
     def _apply(self, difference: Difference) -> None:
         if difference.moved_from is not None:
@@ -64,18 +74,38 @@ class Teller:
             self.told.put(path, entry)
             self.told.saw(path, taken.seen[path], sure=path in taken.sure)
 
+    def due(self) -> float:
+        """When to `refresh` even if nothing changes, by the monotonic clock."""
+        return self._footing.due()
+
+    async def refresh(self) -> None:
+        """A new manifest where the newest is old, or the log is about to forget it. Raises what `manifest` raises."""
+        if await self._footing.is_worn(changed=self._changes > 0):
+            await self.manifest()
+
     async def manifest(self) -> StoredManifest:
-        """Raises `Conflict`."""
+        """Raises `Conflict`, also where contents are gone that the tree names; `Unavailable`."""
+        if await self._footing.is_forgotten():
+            await self._hold_contents()
         stored = await store_manifest(self._blobs, self.told.tree, self._workspace)
         await self.record.append(FileManifest(manifest=stored.sha256, files=stored.files, bytes=stored.bytes))
-        self._changes = 0
+        self._stand()
         return stored
 
     async def ready(self) -> None:
         """Raises `Conflict`."""
         stored = await store_manifest(self._blobs, self.told.tree, self._workspace)
         await self.record.append(FileReady(files=stored.files, manifest=stored.sha256))
+        self._stand()
+
+    def _stand(self) -> None:
         self._changes = 0
+        self._footing.stands_at(self.record.last)
+
+    async def _hold_contents(self) -> None:
+        """Before they are named again: nothing does at present, so a sweep may be at them. Raises as `manifest`."""
+        if gone := await self._blobs.renew(entry.blob for entry in self.told.tree.values() if entry.blob):
+            raise Conflict(f"{len(gone)} contents are not stored any more")
 
     async def overflow(self, reason: str) -> None:
         """Raises `Conflict`."""
@@ -90,9 +120,10 @@ class Teller:
         name = spell(self._mounted(path))
         await self.record.append(FileError(path=name.text, path_bytes=name.encoded, failure=_failure(error)))
 
-    def is_well(self, path: bytes) -> None:
-        """The next trouble with this path is news again."""
-        self._complaints.pop(path, None)
+    def are_well(self, paths: set[bytes]) -> None:
+        """The next trouble with one of these is news again."""
+        for path in self._complaints.keys() & paths:
+            del self._complaints[path]
 
     def header(self) -> Header:
         """Of the tree as it is told."""

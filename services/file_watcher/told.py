@@ -1,6 +1,6 @@
 """The tree of a workspace as the log has it, and what lets us see that something on disk is still the same."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from contracts.manifest import Entry, Tree
@@ -95,9 +95,13 @@ class Told:
         """Where it was told last, for finding moves. A guess: the number may belong to another file by now."""
         return self._inodes.get(inode)
 
-    def linked(self, path: bytes) -> set[bytes]:
-        """Other paths of the same file: a write through one of them is noticed only there."""
-        return self._links.get(self._inode_of.get(path, -1), set())
+    def inode_of(self, path: bytes) -> int | None:
+        return self._inode_of.get(path)
+
+    def linked(self, paths: Iterable[bytes]) -> set[bytes]:
+        """All paths of the same files: a write through one of them is noticed only there."""
+        inodes = {self._inode_of.get(path, -1) for path in paths}
+        return {path for inode in inodes & self._links.keys() for path in self._links[inode]}
 
 
 def _above(path: bytes) -> bytes:

@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import weakref
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -24,6 +25,8 @@ from services.replay.projection import PAGE_BYTES
 
 REMEMBERED_TREES = 8
 REMEMBERED_ENTRIES = 500_000
+BUILT_AT_ONCE = 4
+"""A large tree keeps few others waiting, and few are in memory at a time."""
 
 
 class _Listed(NamedTuple):
@@ -41,7 +44,8 @@ class FilesInTime:
         self._blobs = Blobs(bus)
         self._pieces = Pieces(bus)
         self._trees: OrderedDict[tuple[str, int], _Listed] = OrderedDict()
-        self._building = asyncio.Lock()
+        self._building: weakref.WeakValueDictionary[tuple[str, int], asyncio.Lock] = weakref.WeakValueDictionary()
+        self._places = asyncio.Semaphore(BUILT_AT_ONCE)
 
     async def list(self, query: ListFilesAt) -> FilesAt:
         """Raises `SandboxFileNotFound`, `Invalid`, `Unavailable`, and what the manifest's blob raises."""
@@ -90,12 +94,14 @@ class FilesInTime:
             self._bus, [subjects.lifecycle(sandbox), subjects.file_events(sandbox)], up_to=sequence
         )
         key = (sandbox, max((entry.seq for entry in newest), default=0))
-        async with self._building:
-            if key not in self._trees:
-                self._trees[key] = await self._build(*key)
-                self._forget_some()
+        async with self._building.setdefault(key, asyncio.Lock()):
+            if (listed := self._trees.get(key)) is None:
+                async with self._places:
+                    listed = await self._build(*key)
+            self._trees[key] = listed
             self._trees.move_to_end(key)
-            return self._trees[key]
+            self._forget_some()
+            return listed
 
     async def _build(self, sandbox: str, sequence: int) -> _Listed:
         found = await tree_at(self._bus, self._blobs, sandbox, sequence) if sequence else None

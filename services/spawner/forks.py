@@ -92,7 +92,7 @@ async def _restore(bus: Bus, source: ForkOf, directory: Path, owner: int | None,
     found = await tree_at(bus, blobs, source.sandbox, source.sequence)
     if found is None:
         raise Invalid(_nothing(source))
-    size = sum(entry.size for entry in found.tree.values() if entry.kind == EntryKind.FILE)
+    size = sum(entry.size for entry in found.tree.values() if entry.kind == EntryKind.FILE and entry.blob)
     if size > most_bytes:
         raise SandboxCreationFailed(f"workspace: {size} bytes are more than resources.disk_mb")
     return await restore(found.tree, blobs, directory, owner, owner)

@@ -217,6 +217,9 @@ class Spawner:
         last = state.lifecycle_sequence
         if not state.created:
             last = await self._append(asked, self._created(created, state), last)
+        if state.spec.workspace.source is not None:
+            # Commands come once it is started: what they change is told only if it was known before.
+            await self._flushing.first_look(asked.sandbox)
         await self._append(asked, facts.SandboxStarted(instance=started.instance), last)
 
     def _created(self, created: Created, state: SandboxState) -> facts.SandboxCreated:

@@ -8,12 +8,13 @@ from pathlib import Path
 import nats
 import pytest
 
-from contracts.errors import Invalid
+from contracts.errors import Invalid, Unavailable
 from infra.blobs import layout
 from infra.blobs.blobs import Blobs
 from infra.blobs.errors import BlobDamaged, BlobMissing
 from infra.blobs.guarded import append_after
 from infra.blobs.layout import CHUNK_BYTES
+from infra.blobs.reading import find
 from infra.bus.connection import Bus
 from infra.bus.errors import Denied
 from tests.blobs.bucket import Contents, contents
@@ -231,3 +232,33 @@ async def test_a_large_stream_is_stored_and_read_in_flat_memory(tmp_path: Path) 
             assert tracemalloc.get_traced_memory()[1] < 16 * 1024 * 1024
         finally:
             tracemalloc.stop()
+
+
+async def test_what_is_renewed_is_new_to_a_sweep_and_what_is_gone_is_said(tmp_path: Path) -> None:
+    async with nats_in(tmp_path) as server:
+        blobs = Blobs(await server.connect("file_watcher"), grace_s=0)
+        names = await blobs.put_many([b"%d" % number for number in range(40)])
+        before = await find(blobs.bus, names)
+        assert await blobs.renew([*names, MISSING]) == {MISSING}
+        after = await find(blobs.bus, names)
+        assert all(after[name].entry.seq > before[name].entry.seq for name in names)
+        assert await Blobs(blobs.bus).renew(names) == set()
+        assert {name: each.entry.seq for name, each in (await find(blobs.bus, names)).items()} == {
+            name: each.entry.seq for name, each in after.items()
+        }
+
+
+async def test_a_large_upload_whose_chunks_are_lost_ends_and_can_be_put_again(tmp_path: Path) -> None:
+    async with nats_in(tmp_path) as server:
+        blobs, admin = Blobs(await server.connect("file_watcher")), await server.connect("admin")
+        data = some_bytes(2 * CHUNK_BYTES)
+
+        async def interrupted() -> AsyncIterator[bytes]:
+            yield data[:CHUNK_BYTES]
+            await admin.api(f"STREAM.PURGE.{layout.STREAM}", {"filter": layout.ALL_CHUNKS})
+            yield data[CHUNK_BYTES:]
+
+        with pytest.raises(Unavailable, match="gone"):
+            await asyncio.wait_for(blobs.put_chunks(interrupted()), 20)
+        name = await blobs.put(data)
+        assert await blobs.get(name) == data

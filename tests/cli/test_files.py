@@ -60,6 +60,13 @@ def test_a_name_from_inside_moves_no_cursor(cloche: Shell) -> None:
     assert b"\x1b" not in cloche("files", "ls", "sb").out
 
 
+def test_a_line_from_inside_moves_no_cursor(cloche: Shell) -> None:
+    cloche("files", "write", "sb", "lines", stdin=b"before\x1b[2J\nneedle\x1b[2J\ttab\nafter\x1b[2J\n")
+    found = cloche("files", "grep", "sb", "needle", "lines", "-C", "1").out
+    assert b"\x1b" not in found
+    assert b"/workspace/lines:2:needle\\x1b[2J\ttab\n" in found
+
+
 def test_the_help_teaches(cloche: Shell) -> None:
     said = cloche("files", "--help").out.decode()
     for verb in ("read", "write", "edit", "ls", "glob", "grep", "stat", "mkdir", "rm", "mv", "put", "get"):

@@ -20,6 +20,13 @@ class Attempt(NamedTuple):
     harmless: frozenset[str] = frozenset()
     """Verbs that may do what they do with this, since it touches nothing outside."""
     as_root: bool = False
+    code: str = "SANDBOX_PATH_DENIED"
+    """Of every refusal, but for"""
+    invalid: frozenset[str] = frozenset()
+    """verbs to which this makes no sense at all: INVALID."""
+
+    def refusal(self, verb: str) -> str:
+        return "INVALID" if verb in self.invalid else self.code
 
 
 LONG = "x" * 256
@@ -61,6 +68,9 @@ SPELLINGS: tuple[tuple[str, str], ...] = (
     ("standard input", "/dev/stdin"),
     ("shared memory", "/dev/shm/x"),
     ("the kernel's settings", "/sys/kernel/uevent_helper"),
+)
+
+MALFORMED: tuple[tuple[str, str], ...] = (
     ("nothing", ""),
     ("a name that is too long", LONG),
     ("a directory whose name is too long", f"{LONG}/plain"),
@@ -141,8 +151,6 @@ MIDDLE: tuple[tuple[str, Setup, str], ...] = (
     ("through a link out and back", _link("../workspace"), "link/plain"),
     ("through two links", _chain(2, "../outside"), "l0/secret"),
     ("through a circle", _circle, "link/plain"),
-    ("through a file", lambda ground: None, "plain/secret"),
-    ("by the workspace's own path through a link", _link("../outside"), "/workspace/link/secret"),
 )
 
 
@@ -175,6 +183,10 @@ def _link_to_fifo(ground: Ground) -> None:
 
 _LOOKED_AT = frozenset({"stat", "remove", "move_from"})
 _REPLACED = _LOOKED_AT | {"write", "upload", "upload_into"}
+_BENEATH = frozenset({"upload_into"})
+"""The path of a piece is names beneath the top, and nothing else."""
+_MAKING = frozenset({"append", "mkdir", "move_to", "upload", "upload_into", "write"})
+_NO_DIRECTORY = frozenset({"glob", "list", "mkdir", "move_to"})
 _CHARACTER, _BLOCK = 0o020000, 0o060000
 
 SPECIAL: tuple[Attempt, ...] = (
@@ -184,24 +196,35 @@ SPECIAL: tuple[Attempt, ...] = (
     Attempt("a character device", "special", _device(_CHARACTER, 1, 5), harmless=_LOOKED_AT, as_root=True),
     Attempt("a block device", "special", _device(_BLOCK, 7, 0), harmless=_LOOKED_AT, as_root=True),
     Attempt("a hard link to a file of somebody else", "special", _hard_link, harmless=_REPLACED, as_root=True),
-    Attempt("through a pipe", "special/secret", _fifo),
 )
 
 RAW: tuple[tuple[str, bytes], ...] = (
     ("up, as bytes", b"../outside/secret"),
     ("absolute, as bytes", b"/etc/passwd"),
-    ("NUL, as bytes", b"plain\x00\xff"),
     ("up behind a name that is not UTF-8", b"\xff/../../outside/secret"),
+)
+MALFORMED_RAW: tuple[tuple[str, bytes], ...] = (
+    ("NUL, as bytes", b"plain\x00\xff"),
     ("too long, as bytes", b"\xff" * 300),
 )
 
 CORPUS: tuple[Attempt, ...] = (
-    *(Attempt(name, path) for name, path in SPELLINGS),
-    *(Attempt(name, path, setup, harmless=OF_THE_LINK_ITSELF) for name, setup, path in LAST),
+    *(Attempt(name, path, invalid=_BENEATH) for name, path in SPELLINGS),
+    *(Attempt(name, path, code="INVALID") for name, path in MALFORMED),
+    *(
+        Attempt(name, path, setup, harmless=OF_THE_LINK_ITSELF, invalid=frozenset({"move_to"}))
+        for name, setup, path in LAST
+    ),
     *(Attempt(name, path, setup) for name, setup, path in MIDDLE),
+    Attempt("through a file", "plain/secret", code="SANDBOX_FILE_NOT_FOUND", invalid=_MAKING),
+    Attempt(
+        "by the workspace's own path through a link", "/workspace/link/secret", _link("../outside"), invalid=_BENEATH
+    ),
     Attempt("from home through a link", "~/link/secret", _link("../outside"), harmless=frozenset({"upload_into"})),
-    *SPECIAL,
-    *(Attempt(name, ".", raw=raw) for name, raw in RAW),
+    *(attempt._replace(invalid=_NO_DIRECTORY) for attempt in SPECIAL),
+    Attempt("through a pipe", "special/secret", _fifo, code="SANDBOX_FILE_NOT_FOUND", invalid=_MAKING),
+    *(Attempt(name, ".", raw=raw, invalid=_BENEATH) for name, raw in RAW),
+    *(Attempt(name, ".", raw=raw, code="INVALID") for name, raw in MALFORMED_RAW),
 )
 
 ORDINARY: tuple[str, ...] = (

@@ -203,7 +203,7 @@ class Uploading:
 
 def test_a_file_appears_when_it_is_whole(ground: Ground) -> None:
     uploading = Uploading(ground)
-    uploading.take(0, UploadPiece(size=6, offset=0, data=b"abc", mode=0o751))
+    uploading.take(0, UploadPiece(size=6, offset=0, data=b"abc", mode=0o751, mtime_us=1_000_000))
     assert not list(ground.workspace.iterdir())
     uploading.take(1, UploadPiece(size=6, offset=3, data=b"def", mode=0o751, mtime_us=1_000_000))
     made = ground.workspace / "top"
@@ -242,6 +242,49 @@ def test_pieces_that_a_crash_cut_short_are_taken_again(ground: Ground, noted: bo
     uploading.take(2, UploadPiece(path="c", size=4, offset=2, data=b"CC"))
     contents = {path.name: path.read_bytes() for path in (ground.workspace / "top").iterdir()}
     assert contents == {"a": b"abcdef", "b": b"b", "c": b"ccCC"}
+
+
+def test_a_last_piece_that_was_not_noted_leaves_nothing_open(ground: Ground) -> None:
+    uploading = Uploading(ground)
+    uploading.take(0, UploadPiece(size=6, offset=0, data=b"abc"))
+    before = uploading.transfer
+    uploading.take(1, UploadPiece(size=6, offset=3, data=b"def"))
+    uploading.transfers.save(before)
+    uploading.transfer = before
+    uploading.take(1, UploadPiece(size=6, offset=3, data=b"def"))
+    assert (uploading.transfer.part, uploading.transfer.files, uploading.transfer.bytes) == (None, 1, 6)
+    assert not list((ground.host / "transfers").glob("*/part-*"))
+
+
+@pytest.mark.parametrize("changed", [{"size": 7}, {"mtime_us": 2}])
+def test_two_contents_are_never_mixed(ground: Ground, changed: dict[str, int]) -> None:
+    uploading = Uploading(ground)
+    uploading.take(0, UploadPiece(size=6, offset=0, data=b"abc", mtime_us=1))
+    piece = UploadPiece(**{"size": 6, "offset": 3, "data": b"DEF", "mtime_us": 1, **changed})  # type: ignore[arg-type]
+    with pytest.raises(Conflict):
+        uploading.take(1, piece)
+    uploading.take(1, UploadPiece(size=6, offset=0, data=b"ABCDEF", mtime_us=2))
+    assert (ground.workspace / "top").read_bytes() == b"ABCDEF"
+
+
+def test_closed_directories_within_a_tree_are_removed(ground: Ground) -> None:
+    for path in ("tree/a/b", "tree/a/c/d"):
+        (ground.workspace / path).mkdir(parents=True)
+    for path in ("tree/a/c/d", "tree/a/c", "tree/a/b", "tree/a"):
+        (ground.workspace / path).chmod(0o555)
+    ground.give()
+    with ground.open() as workspace:
+        assert remove_file(workspace, RemoveFile(path="tree", recursive=True)).entries == 5
+    assert not list(ground.workspace.iterdir())
+
+
+@pytest.mark.parametrize("verb", ["read", "list", "stat", "edit", "remove", "download"])
+def test_permissions_do_not_tell_files_from_what_is_missing(ground: Ground, verb: str) -> None:
+    (ground.workspace / "hidden").write_text("x")
+    permissions = Permissions(read=("src",), write=("src",))
+    for path in ("hidden/x", "missing/x"):
+        with ground.open(permissions=permissions) as workspace, pytest.raises(SandboxPathDenied):
+            VERBS[verb](ground, workspace, path, None)
 
 
 @pytest.mark.parametrize(

@@ -91,7 +91,7 @@ def _transfer(kind: str, workspace: Workspace, path: str, raw: str | None, trans
 def _upload(ground: Ground, workspace: Workspace, path: str, raw: str | None) -> Struct:
     transfers_here = Transfers(Path(ground.host, "transfers"))
     transfer = _transfer("upload", workspace, path, raw)
-    transfers_here.end(transfer)
+    transfers_here.drop(transfer)
     transfers_here.begin(transfer)
     request = transfers.UploadPieces(
         transfer="upload", number=transfer.number, pieces=(transfers.UploadPiece(size=8, data=b"uploaded"),)
@@ -103,7 +103,7 @@ def _upload_into(ground: Ground, workspace: Workspace, path: str, raw: str | Non
     """As the path of a piece of an upload to the top."""
     transfers_here = Transfers(Path(ground.host, "transfers"))
     transfer = _transfer("upload", workspace, ".", None, "into")
-    transfers_here.end(transfer)
+    transfers_here.drop(transfer)
     transfers_here.begin(transfer)
     piece = transfers.UploadPiece(path=path, path_bytes=raw, size=8, data=b"uploaded")
     request = transfers.UploadPieces(transfer="into", number=transfer.number, pieces=(piece,))

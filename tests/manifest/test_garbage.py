@@ -1,3 +1,4 @@
+import asyncio
 import os
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from infra.blobs.reading import find
 from infra.bus.errors import Denied
 from infra.bus.publisher import append
 from infra.journal import Journal
-from infra.manifest.garbage import _Sweep, collect_garbage
+from infra.manifest.garbage import _Sweep, collect_garbage, keep_swept
 from infra.manifest.history import tree_at
 from infra.manifest.marks import Marks
 from infra.manifest.restore import restore
@@ -142,3 +143,25 @@ async def test_only_the_file_watcher_may_sweep(tmp_path: Path) -> None:
         for user in ("client", "replay", "spawner"):
             with pytest.raises(Denied):
                 await collect_garbage(await server.connect(user), tmp_path, grace_s=0)
+
+
+async def test_a_scratch_directory_in_trouble_does_not_end_the_sweeping(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "infra.manifest.garbage")
+    async with nats_in(tmp_path) as server:
+        bus, scratch = await server.connect("file_watcher"), tmp_path / "scratch"
+        scratch.write_text("no directory")
+        sweeping = asyncio.create_task(keep_swept(bus, scratch, every_s=0.01))
+        try:
+            async with asyncio.timeout(20):
+                while "collected later" not in caplog.text and not sweeping.done():
+                    await asyncio.sleep(0.01)
+                scratch.unlink()
+                scratch.mkdir()
+                while "0 kept" not in caplog.text and not sweeping.done():
+                    await asyncio.sleep(0.01)
+            assert not sweeping.done()
+        finally:
+            sweeping.cancel()
+            await asyncio.gather(sweeping, return_exceptions=True)

@@ -1,5 +1,6 @@
 """`cloche.rpc.state.files` and `.file`, answered from a real log and real blobs."""
 
+import asyncio
 import base64
 import os
 from collections.abc import AsyncIterator
@@ -21,6 +22,8 @@ from contracts.queries import ANSWERS, Reply
 from contracts.spelling import spell
 from infra.blobs import layout
 from infra.blobs.blobs import Blobs
+from infra.bus.connection import Bus
+from services.replay.files import FilesInTime, _Listed
 from services.replay.handlers import Historian
 from services.replay.projection import Projection
 from tests.bus.servers import nats_in
@@ -207,3 +210,32 @@ async def test_a_large_tree_comes_in_pages_that_fit_into_a_message(tmp_path: Pat
         assert len(pages) > 1
         assert sum(len(page.entries) for page in pages) == 1000
         assert all(len(codec.encode(page)) < 1_000_000 for page in pages)
+
+
+class HeldUp(FilesInTime):
+    """With one sandbox whose tree takes long."""
+
+    def __init__(self, bus: Bus) -> None:
+        super().__init__(bus)
+        self.begun, self.released = asyncio.Event(), asyncio.Event()
+
+    async def _build(self, sandbox: str, sequence: int) -> _Listed:
+        if sandbox == "large":
+            self.begun.set()
+            await self.released.wait()
+        return await super()._build(sandbox, sequence)
+
+
+async def test_a_tree_that_takes_long_keeps_nobody_else_waiting(tmp_path: Path) -> None:
+    async with nats_in(tmp_path) as server:
+        blobs = Blobs(await server.connect("file_watcher"))
+        for sandbox in ("large", "small"):
+            await Story(blobs, sandbox).ready()
+        files = HeldUp(await server.connect("replay"))
+        long = asyncio.create_task(files.list(ListFilesAt(sandbox="large")))
+        await files.begun.wait()
+        async with asyncio.timeout(10):
+            assert (await files.list(ListFilesAt(sandbox="small"))).entries == ()
+        assert not long.done()
+        files.released.set()
+        assert (await long).entries == ()
