@@ -34,7 +34,7 @@ Json = Annotated[bool, typer.Option("--json", help="One JSON object a line.")]
 
 Result = TypeVar("Result")
 
-group = typer.Typer(help=HELP, no_args_is_help=True, rich_markup_mode=None)
+group = typer.Typer(help=HELP, no_args_is_help=True, rich_markup_mode=None, suggest_commands=False)
 
 
 def register(app: typer.Typer) -> None:

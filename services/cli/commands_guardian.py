@@ -41,7 +41,9 @@ class Span(NamedTuple):
 
 def register(app: typer.Typer) -> None:
     group = typer.Typer(
-        help="Rules that watch what agents do: loops, errors, silence, budgets, dangers.", no_args_is_help=True
+        help="Rules that watch what agents do: loops, errors, silence, budgets, dangers.",
+        no_args_is_help=True,
+        suggest_commands=False,
     )
     group.command("test")(back_test)
     group.command("rules")(rules)

@@ -38,6 +38,8 @@ def make_app(wanted: str | None) -> typer.Typer:
         add_completion=False,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
+        # click has its own.
+        suggest_commands=False,
     )
     # With a single command typer would drop its name; a callback keeps `cloche` a group.
     app.callback()(lambda: None)

@@ -104,14 +104,6 @@ async def test_a_download_outlives_the_bus(running: tuple[Node, Cloche], tmp_pat
     await sandbox.remove()
 
 
-def pid_of(node: Node, service: str) -> int:
-    process = node.services[service]._process
-    assert process is not None
-    pid = process._running.pid
-    assert pid is not None
-    return pid
-
-
 def most_memory_kb(pid: int | str) -> int:
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
@@ -123,7 +115,7 @@ async def test_memory_stays_flat_however_much_is_copied(running: tuple[Node, Clo
     with (tmp_path / "large").open("wb") as file:
         file.truncate(LARGE)
     await sandbox.files.put(Path(__file__), "small")
-    pids: tuple[int | str, ...] = ("self", pid_of(node, "executor"))
+    pids: tuple[int | str, ...] = ("self", node.services["executor"].pid)
     before = [most_memory_kb(pid) for pid in pids]
     await sandbox.files.put(tmp_path / "large", "large")
     await sandbox.files.get("large", tmp_path / "back")

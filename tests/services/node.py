@@ -39,6 +39,11 @@ class Service:
         self._draining: asyncio.Task[None] | None = None
         self.said: list[str] = []
 
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
     async def start(self) -> None:
         """Returns when it takes orders."""
         own = {"CLOCHE_DATA": str(self._data), "PYTHONPATH": str(ROOT)}

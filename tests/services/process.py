@@ -46,6 +46,11 @@ class Process:
         await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(errors), pipe)
         return cls(running, errors)
 
+    @property
+    def pid(self) -> int:
+        assert self._running.pid is not None
+        return self._running.pid
+
     def kill(self) -> None:
         self._running.kill()
 

@@ -1,21 +1,28 @@
 """Events of one sandbox, written down as they would stand in the log."""
 
 import datetime
+from typing import Any
 
 import msgspec
 
 from contracts import codec
 from contracts.errors import Failure
-from contracts.events import audit, sandbox
+from contracts.events import audit, health, sandbox
 from contracts.message import EventHead, Fact
 from contracts.payload import Encoding
 from contracts.registry import tag_of
-from contracts.spec import Isolation, SandboxSpec
+from contracts.spec import Isolation, Restart, RestartPolicy, SandboxSpec
 from contracts.state import Sequenced
+from services.cli.story import Story
+from services.cli.why import tell
 
 BEGAN = datetime.datetime(2026, 5, 1, 9, 0, tzinfo=datetime.UTC)
 FIRST = 10
 """Sequences of one sandbox do not begin at 1."""
+NOW = BEGAN + datetime.timedelta(seconds=30)
+HEAD = 99
+NEVER = SandboxSpec(restart=Restart(policy=RestartPolicy.NEVER))
+DIED = Failure(code="SANDBOX_DIED", message="the sandbox died", details={"cause": "oom"})
 
 
 class Told:
@@ -66,3 +73,18 @@ def letter(verb: str, message: str, command: str = "c-refused") -> Told:
         encoding=Encoding.UTF8,
     )
     return Told(fact, command, tag="dead_letter.spawner")
+
+
+def story(*told: Fact | Told, now: datetime.datetime = NOW, shown: int = 12) -> Story:
+    found = tell("sb", history(*told), now=now, head=HEAD, shown=shown)
+    assert found is not None
+    return found
+
+
+def death(cause: health.DeathCause = health.DeathCause.KILLED, **values: Any) -> health.HealthDied:
+    fields = {"detail": "init ended", "instance": "i1", "action": health.DeathAction.STOP} | values
+    return health.HealthDied(cause=cause, **fields)
+
+
+def stopped(failure: Failure | None = None, *, command: str = "c-stop", reason: str = "asked") -> Told:
+    return Told(sandbox.SandboxStopped(reason=reason, failure=failure), command)

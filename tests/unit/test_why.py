@@ -1,7 +1,6 @@
 """Given what happened to a sandbox: why it is in its state, in words, with the events behind each sentence."""
 
 import datetime
-from typing import Any
 
 import msgspec
 import pytest
@@ -15,29 +14,8 @@ from contracts.message import Fact
 from contracts.spec import Resources, Restart, RestartPolicy, SandboxSpec
 from services.cli.plot import Plot
 from services.cli.story import Story
-from services.cli.telling import print_story
 from services.cli.why import story_of, tell
-from tests.unit.histories import BEGAN, Told, begun, history, letter
-
-NOW = BEGAN + datetime.timedelta(seconds=30)
-HEAD = 99
-NEVER = SandboxSpec(restart=Restart(policy=RestartPolicy.NEVER))
-DIED = Failure(code="SANDBOX_DIED", message="the sandbox died", details={"cause": "oom"})
-
-
-def story(*told: Fact | Told, now: datetime.datetime = NOW, shown: int = 12) -> Story:
-    found = tell("sb", history(*told), now=now, head=HEAD, shown=shown)
-    assert found is not None
-    return found
-
-
-def death(cause: health.DeathCause = health.DeathCause.KILLED, **values: Any) -> health.HealthDied:
-    given = {"detail": "init ended", "instance": "i1", "action": health.DeathAction.STOP} | values
-    return health.HealthDied(cause=cause, **given)
-
-
-def stopped(failure: Failure | None = None, *, command: str = "c-stop", reason: str = "asked") -> Told:
-    return Told(sandbox.SandboxStopped(reason=reason, failure=failure), command)
+from tests.unit.histories import DIED, HEAD, NEVER, NOW, Told, begun, death, history, letter, stopped, story
 
 
 def todo(found: Story) -> list[str]:
@@ -334,51 +312,6 @@ def test_events_of_a_later_version_tell_nothing_and_do_no_harm() -> None:
     found = tell("sb", [*events[:-1], unknown], now=NOW, head=HEAD)
     assert found is not None
     assert found.headline.text.startswith("is running")
-
-
-def test_nothing_that_came_out_of_a_sandbox_reaches_the_terminal_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
-    hostile = "\x1b[2J\x1b]0;owned\x07\r\u202e[bold]x[/bold]\x9b31m\n"
-    refused = letter("start", hostile)
-    died = death(detail=hostile, last_output=f"first\r\n{hostile}last\tline", looked_at=(hostile,))
-    failure = Failure(code="SANDBOX_DIED", message=hostile, details={})
-    told = [
-        *begun(NEVER),
-        refused,
-        health.HealthUnhealthy(reason=hostile),
-        died,
-        Told(sandbox.SandboxStopped(reason=hostile, failure=failure), "c-1"),
-    ]
-    print_story(story(*told))
-    out = capsys.readouterr().out
-    assert {character for character in out if not character.isprintable()} == {"\n"}
-    assert "[bold]x[/bold]" in out
-    assert "| first\n" in out
-    assert "\\x1b]0;owned\\x07" in out
-
-
-def test_a_story_reads_as_it_is_meant_to(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "100")
-    died = death(health.DeathCause.OOM, signal=9, last_output="allocating\n")
-    print_story(story(*begun(NEVER), died, stopped(DIED, command="health-stop-1", reason="the sandbox died")))
-    assert capsys.readouterr().out == (
-        "sb is stopped: it ran out of memory (it may have 4 GiB), and was not recovered, because its restart\n"
-        "policy is `never`  [13-14]\n"
-        "\n"
-        "01 May    was made and started on node local as a local sandbox, as command c-make asked  [10-12]\n"
-        "01 May    died: it ran out of memory (it may have 4 GiB): init ended; it is not recovered, because\n"
-        "          its restart policy is `never`  [13]\n"
-        "          | allocating\n"
-        "01 May    was stopped, by the health monitor (command health-stop-1)  [14]\n"
-        "\n"
-        "What to do:\n"
-        "  cloche start sb\n"
-        "      start it again, with its workspace\n"
-        """  cloche create --set resources.memory_mb=8192 --set workspace.source='"""
-        """{"kind":"fork","sandbox":"sb","sequence":99}'\n"""
-        "      the same files in a new sandbox that may have more\n"
-        "\n"
-        "[n] are sequences of the log: `cloche events sb --from 13` shows them\n"
-    )
 
 
 ANYTHING: list[Fact | Told] = [
