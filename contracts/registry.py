@@ -3,6 +3,7 @@
 from contracts import subjects
 from contracts.commands import agent as agent_orders
 from contracts.commands import command as command_orders
+from contracts.commands import network as network_orders
 from contracts.commands import replay as replay_orders
 from contracts.commands import sandbox as sandbox_orders
 from contracts.events import agent, audit, command, file, guardian, health, network, sandbox, tool
@@ -20,6 +21,7 @@ EVENTS: dict[str, type[Fact]] = {
     "sandbox.snapshotted": sandbox.SandboxSnapshotted,
     "sandbox.recovering": sandbox.SandboxRecovering,
     "sandbox.recovered": sandbox.SandboxRecovered,
+    "sandbox.network_changed": sandbox.SandboxNetworkChanged,
     "health.healthy": health.HealthHealthy,
     "health.unhealthy": health.HealthUnhealthy,
     "health.limit_exceeded": health.HealthLimitExceeded,
@@ -65,6 +67,12 @@ EVENTS: dict[str, type[Fact]] = {
     "guardian.escalated": guardian.GuardianEscalated,
     "network.allowed": network.NetworkAllowed,
     "network.denied": network.NetworkDenied,
+    "network.batch": network.NetworkBatch,
+    "network.asked": network.NetworkAsked,
+    "network.approved": network.NetworkApproved,
+    "network.rejected": network.NetworkRejected,
+    "network.attached": network.NetworkAttached,
+    "network.unattached": network.NetworkUnattached,
     "audit.checkpoint": audit.AuditCheckpoint,
 }
 
@@ -83,6 +91,7 @@ COMMANDS: dict[str, type[Order]] = {
     "sandbox.snapshot": sandbox_orders.SnapshotSandbox,
     "sandbox.recover": sandbox_orders.RecoverSandbox,
     "sandbox.fork": sandbox_orders.ForkSandbox,
+    "sandbox.network": sandbox_orders.ChangeNetwork,
     "command.run": command_orders.RunCommand,
     "command.input": command_orders.InputCommand,
     "command.signal": command_orders.SignalCommand,
@@ -95,6 +104,8 @@ COMMANDS: dict[str, type[Order]] = {
     "agent.reject": agent_orders.RejectAgent,
     "agent.pause": agent_orders.PauseAgent,
     "agent.resume": agent_orders.ResumeAgent,
+    "network.approve": network_orders.ApproveNetwork,
+    "network.reject": network_orders.RejectNetwork,
     "replay.start": replay_orders.StartReplay,
     "replay.pause": replay_orders.PauseReplay,
     "replay.seek": replay_orders.SeekReplay,

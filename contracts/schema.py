@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from contracts import files, queries, subjects, transfers, watch, worktrees
+from contracts import egress, files, queries, subjects, transfers, watch, worktrees
 from contracts.events.audit import DeadLetter
 from contracts.message import CommandHead, EventHead
 from contracts.queries import Reply
@@ -41,12 +41,14 @@ QUERIES: dict[str, type[msgspec.Struct]] = {
     **{f"git.{verb}": kind for verb, kind in worktrees.REQUESTS.items()},
     **{f"files.{verb}": kind for verb, kind in (files.REQUESTS | transfers.REQUESTS).items()},
     **{f"watch.{verb}": kind for verb, kind in watch.REQUESTS.items()},
+    **{f"egress.{verb}": kind for verb, kind in egress.REQUESTS.items()},
 }
 ANSWERS: dict[str, type[msgspec.Struct]] = {
     **queries.ANSWERS,
     **{f"git.{verb}": kind for verb, kind in worktrees.ANSWERS.items()},
     **{f"files.{verb}": kind for verb, kind in (files.ANSWERS | transfers.ANSWERS).items()},
     **{f"watch.{verb}": kind for verb, kind in watch.ANSWERS.items()},
+    **{f"egress.{verb}": kind for verb, kind in egress.ANSWERS.items()},
 }
 """Every request that is answered, and its answer."""
 

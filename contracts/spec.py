@@ -13,6 +13,7 @@ from contracts.ids import END, Name, Token
 EnvName = Annotated[str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}" + END)]
 EnvValue = Annotated[str, Meta(max_length=65_536, pattern=r"^[^\x00]*" + END)]
 HostPattern = Annotated[str, Meta(pattern=r"^(\*\.)?[A-Za-z0-9._:-]{1,253}" + END)]
+Hostname = Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]{1,253}" + END)]
 Port = Annotated[int, Meta(ge=1, le=65_535)]
 InsidePath = Annotated[str, Meta(pattern=r"^/[^\x00]{0,4095}" + END)]
 RelativePath = Annotated[str, Meta(pattern=r"^[^/\x00][^\x00]{0,4095}" + END)]
@@ -58,11 +59,35 @@ class Resources(_Part, frozen=True, kw_only=True):
     timeout_ms: Annotated[int, Meta(ge=60_000, le=86_400_000)] = 3_600_000
 
 
+class Preset(StrEnum):
+    """A package manager or the like, for the hosts that it needs (`contracts.presets`)."""
+
+    PIP = "pip"
+    NPM = "npm"
+    APT = "apt"
+    CARGO = "cargo"
+    GO = "go"
+    GIT_GITHUB = "git-github"
+
+
+class UnknownHost(StrEnum):
+    """What becomes of a request for a host that is not allowed."""
+
+    DENY = "deny"
+    ASK = "ask"
+    """It waits until somebody approves or rejects it; unanswered, it is denied."""
+
+
 class Network(_Part, frozen=True, kw_only=True):
     mode: NetworkMode = NetworkMode.RESTRICTED
     allowed_hosts: Annotated[tuple[HostPattern, ...], Meta(max_length=1000)] = DEFAULT_HOSTS
     """Exact names or `*.suffix`. An empty list allows nothing."""
     allowed_ports: Annotated[tuple[Port, ...], Meta(max_length=1000)] = (443, 80)
+    presets: Annotated[tuple[Preset, ...], Meta(max_length=20)] = ()
+    """Their hosts are allowed besides."""
+    unknown: UnknownHost = UnknownHost.DENY
+    ask_timeout_ms: Annotated[int, Meta(ge=1000, le=86_400_000)] = 300_000
+    """How long an unanswered request for an unknown host may be approved; then it is denied."""
 
 
 class Environment(_Part, frozen=True, kw_only=True):
@@ -82,8 +107,13 @@ def blocked_names(environment: Environment) -> frozenset[str]:
 class Secret(_Part, frozen=True, kw_only=True):
     """A credential that the egress proxy adds to requests for a host. Its value never enters the sandbox."""
 
-    name: Name
-    host: HostPattern
+    name: Token
+    """Of the credential in the node's store, and of its route: `http://127.0.0.1:3129/<name>/…` inside."""
+    host: Hostname
+    """Named exactly: a credential has one place to go to. It is spoken to with TLS."""
+    port: Port = 443
+    env: EnvName | None = None
+    """A variable that is set inside to the address of the route, such as `ANTHROPIC_BASE_URL`."""
     header: Annotated[str, Meta(pattern=r"^[A-Za-z0-9-]{1,100}" + END)] = "Authorization"
     template: Annotated[str, Meta(max_length=500)] = "Bearer {secret}"
 

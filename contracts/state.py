@@ -204,6 +204,9 @@ def _lifecycle(state: SandboxState, head: EventHead, fact: Fact) -> SandboxState
                 error=None,
                 health="unknown",
             )
+        case sandbox.SandboxNetworkChanged():
+            # Into the specification, so that whatever is made from it again has the network of now.
+            return replace(state, spec=replace(state.spec, network=fact.network))
     return state
 
 

@@ -144,5 +144,11 @@ def executor_consumer(node: str) -> ConsumerSpec:
     )
 
 
+def egress_consumer(node: str) -> ConsumerSpec:
+    return ConsumerSpec(
+        stream=COMMANDS_STREAM, durable=f"egress-{node}", filters=(subjects.command_filter(node, "network"),)
+    )
+
+
 def node_consumers(node: str) -> tuple[ConsumerSpec, ...]:
-    return (spawner_consumer(node), executor_consumer(node))
+    return (spawner_consumer(node), executor_consumer(node), egress_consumer(node))

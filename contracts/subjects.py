@@ -20,16 +20,17 @@ LIVE = f"{ROOT}.live.>"
 `cloche.live_vitals` does the same for vitals."""
 
 VERBS: dict[str, tuple[str, ...]] = {
-    "sandbox": ("create", "start", "stop", "pause", "resume", "remove", "snapshot", "recover", "fork"),
+    "sandbox": ("create", "start", "stop", "pause", "resume", "remove", "snapshot", "recover", "fork", "network"),
     "command": ("run", "input", "signal", "resize"),
     "agent": ("start", "message", "guidance", "interrupt", "approve", "reject", "pause", "resume"),
+    "network": ("approve", "reject"),
     "replay": ("start", "pause", "seek", "stop"),
 }
 
 FAMILIES: dict[str, tuple[str, ...]] = {
     "sandbox": (
         "creating", "created", "started", "paused", "resumed", "stopped", "removed", "failed", "snapshotted",
-        "recovering", "recovered",
+        "recovering", "recovered", "network_changed",
     ),
     "health": ("healthy", "unhealthy", "limit_exceeded", "died"),
     "command": ("started", "input", "output", "completed", "timed_out", "cancelled", "rejected", "lost"),
@@ -41,7 +42,7 @@ FAMILIES: dict[str, tuple[str, ...]] = {
     ),
     "user": ("message", "guidance", "interrupt", "approve", "reject"),
     "guardian": ("observed", "intervention", "escalated"),
-    "network": ("allowed", "denied"),
+    "network": ("allowed", "denied", "batch", "asked", "approved", "rejected", "attached", "unattached"),
     "audit": ("checkpoint",),
 }  # fmt: skip
 
@@ -184,7 +185,7 @@ def vitals_of_all(kind: str) -> str:
 
 
 def rpc(family: str, node: str, sandbox: str, verb: str) -> str:
-    """Where a node answers about one of its sandboxes: `files`, `git` or `watch`."""
+    """Where a node answers about one of its sandboxes: `files`, `git`, `watch` or `egress`."""
     return f"{ROOT}.rpc.{_token(node, 'node')}.{_token(sandbox, 'sandbox')}.{family}.{_token(verb, 'verb')}"
 
 

@@ -57,6 +57,15 @@ class RecoverSandbox(Order, frozen=True, kw_only=True):
     """Only if it is still this life that died. Absent = a person asks, also for one that was stopped or has failed."""
 
 
+class ChangeNetwork(Order, frozen=True, kw_only=True):
+    """Takes effect at once for new requests; connections that are no longer allowed are cut."""
+
+    network: Annotated[msgspec.Raw, Meta(extra_json_schema={"$ref": "#/components/schemas/Network"})] = msgspec.field(
+        default_factory=lambda: msgspec.Raw(b"{}")
+    )
+    """A Network, kept raw so that what was left out stays as it is. Mode `full` can be neither entered nor left."""
+
+
 class ForkSandbox(Order, frozen=True, kw_only=True):
     fork: SandboxId
     """The id of the new sandbox."""

@@ -2,7 +2,7 @@
 
 from contracts.errors import Failure
 from contracts.message import Fact
-from contracts.spec import Isolation, SandboxSpec
+from contracts.spec import Isolation, Network, SandboxSpec
 
 
 class SandboxCreating(Fact, frozen=True, kw_only=True):
@@ -80,3 +80,8 @@ class SandboxRecovered(Fact, frozen=True, kw_only=True):
     restored_sequence: int | None = None
     notes: tuple[str, ...] = ()
     """What of the workspace could not be brought back, and the like."""
+
+
+class SandboxNetworkChanged(Fact, frozen=True, kw_only=True):
+    network: Network
+    """As it is from now on, whole."""

@@ -51,11 +51,18 @@ COMMANDERS = frozenset({"agent", "guardian", "gateway", CLIENT})
 FILES_RPC = f"{subjects.ROOT}.rpc.*.*.files.>"
 GIT_RPC = f"{subjects.ROOT}.rpc.*.*.git.*"
 WATCH_RPC = f"{subjects.ROOT}.rpc.*.*.watch.*"
+EGRESS_RPC = f"{subjects.ROOT}.rpc.*.*.egress.*"
 STATE_RPC = f"{subjects.ROOT}.rpc.state.>"
 REPLAYED = f"{subjects.ROOT}.replay.>"
-RPC: dict[str, str] = {"executor": FILES_RPC, "spawner": GIT_RPC, "file_watcher": WATCH_RPC, "replay": STATE_RPC}
+RPC: dict[str, str] = {
+    "executor": FILES_RPC,
+    "spawner": GIT_RPC,
+    "file_watcher": WATCH_RPC,
+    "egress": EGRESS_RPC,
+    "replay": STATE_RPC,
+}
 """Who answers which requests."""
-ASKING_ANSWERERS: dict[str, tuple[str, ...]] = {"spawner": ("file_watcher",)}
+ASKING_ANSWERERS: dict[str, tuple[str, ...]] = {"spawner": ("file_watcher", "egress")}
 """Who answers requests and yet asks others, who then must not ask back."""
 
 READABLE = (LOG_STREAM, VITALS_STREAM, f"KV_{SANDBOXES_BUCKET}", f"OBJ_{BLOBS_BUCKET}")

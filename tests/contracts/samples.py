@@ -6,6 +6,7 @@ import msgspec
 
 from contracts.commands import agent as agent_orders
 from contracts.commands import command as command_orders
+from contracts.commands import network as network_orders
 from contracts.commands import replay as replay_orders
 from contracts.commands import sandbox as sandbox_orders
 from contracts.commands.command import PtySize
@@ -23,11 +24,13 @@ from contracts.spec import (
     Network,
     NetworkMode,
     Permissions,
+    Preset,
     Resources,
     Restart,
     RestartPolicy,
     SandboxSpec,
     Secret,
+    UnknownHost,
     Workspace,
 )
 
@@ -42,9 +45,20 @@ FAILURE = Failure(code="CONFLICT", message="somebody wrote first", retryable=Tru
 SPEC = SandboxSpec(
     isolation=Isolation.LOCAL,
     resources=Resources(memory_mb=1024, cpus=1.5, pids=64, disk_mb=2048, timeout_ms=60_000),
-    network=Network(mode=NetworkMode.NONE, allowed_hosts=("*.example.org",), allowed_ports=(443,)),
+    network=Network(
+        mode=NetworkMode.NONE,
+        allowed_hosts=("*.example.org",),
+        allowed_ports=(443,),
+        presets=(Preset.PIP,),
+        unknown=UnknownHost.ASK,
+        ask_timeout_ms=60_000,
+    ),
     environment=Environment(passthrough=("LANG",), set={"GREETING": "grüß"}, blocked=("SECRET_KEY",), inherit_all=True),
-    secrets=(Secret(name="github", host="api.github.com", header="X-Token", template="{secret}"),),
+    secrets=(
+        Secret(
+            name="github", host="api.github.com", port=8443, env="GITHUB_API_URL", header="X-Token", template="{secret}"
+        ),
+    ),
     workspace=Workspace(path="/work", source=GitWorktree(repository="/srv/repo", ref="main", branch="agent/a/t")),
     permissions=Permissions(read=("src",), write=("out",)),
     docker=Docker(image="alpine:3", mounts=(Mount(source="/srv", target="/mnt", read_only=False),), runtime="runsc"),
@@ -80,6 +94,7 @@ _FACTS: dict[str, Fact] = {
     "sandbox.recovered": sandbox.SandboxRecovered(
         attempt=2, node=NODE, instance="life-2", restored_sequence=40, notes=("workspace: 3 entries",)
     ),
+    "sandbox.network_changed": sandbox.SandboxNetworkChanged(network=SPEC.network),
     "health.healthy": health.HealthHealthy(reason="answers"),
     "health.unhealthy": health.HealthUnhealthy(reason="silent"),
     "health.limit_exceeded": health.HealthLimitExceeded(limit="disk", allowed=1024.5, used=2048.0, action="stop"),
@@ -264,10 +279,28 @@ _FACTS: dict[str, Fact] = {
         sent_bytes=1,
         received_bytes=2,
         duration_ms=3.5,
+        via="connect",
+        secret="api-key",
+        error="the client went away",
+        began_at=TIME,
     ),
     "network.denied": network.NetworkDenied(
-        host="example.com", port=22, method="CONNECT", reason="host", address="192.0.2.2", count=7
+        host="example.com", port=22, method="CONNECT", reason="host", address="192.0.2.2", count=7, via="socks"
     ),
+    "network.batch": network.NetworkBatch(requests=(network.NetworkAllowed(host="github.com", port=80, method="GET"),)),
+    "network.asked": network.NetworkAsked(
+        approval="ask-1", host="example.com", port=443, method="CONNECT", expires_at=TIME
+    ),
+    "network.approved": network.NetworkApproved(
+        approval="ask-1", host="example.com", port=443, reason="fine", remember=True, until=TIME, by="client"
+    ),
+    "network.rejected": network.NetworkRejected(
+        approval="ask-1", host="example.com", port=443, reason="no", remember=True, expired=True, by="client"
+    ),
+    "network.attached": network.NetworkAttached(
+        instance="life-1", way="entered as root", proxy="127.0.0.1:3128", routes="127.0.0.1:3129"
+    ),
+    "network.unattached": network.NetworkUnattached(instance="life-1", reason="the port is taken inside"),
     "audit.checkpoint": audit.AuditCheckpoint(
         first_sequence=1, last_sequence=100, hash=SHA, previous=SHA, key="key-1", signature="c2lnbmVk"
     ),
@@ -296,6 +329,9 @@ _ORDERS: dict[str, Order] = {
     "sandbox.snapshot": sandbox_orders.SnapshotSandbox(label="before"),
     "sandbox.recover": sandbox_orders.RecoverSandbox(reason="died", sequence=40, instance="life-1"),
     "sandbox.fork": sandbox_orders.ForkSandbox(fork="sb-2", sequence=40),
+    "sandbox.network": sandbox_orders.ChangeNetwork(network=msgspec.Raw(b'{"allowed_hosts":["example.com"]}')),
+    "network.approve": network_orders.ApproveNetwork(approval="ask-1", reason="fine", remember=True),
+    "network.reject": network_orders.RejectNetwork(approval="ask-1", reason="no", remember=True),
     "command.run": command_orders.RunCommand(
         argv=("sh", "-c", "echo ü"),
         cwd="/work",

@@ -166,7 +166,7 @@ LENGTHS: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ),
     ({"environment": {"passthrough": ["A"]}}, {"environment": {"passthrough": ["1A"]}}),
     ({"secrets": [{"name": "n", "host": "h"}] * 50}, {"secrets": [{"name": "n", "host": "h"}] * 51}),
-    ({"secrets": [{"name": "n" * 200, "host": "h"}]}, {"secrets": [{"name": "n" * 201, "host": "h"}]}),
+    ({"secrets": [{"name": "n" * 64, "host": "h"}]}, {"secrets": [{"name": "n" * 65, "host": "h"}]}),
     ({"secrets": [{"name": "n", "host": "h"}]}, {"secrets": [{"name": "", "host": "h"}]}),
     (
         {"secrets": [{"name": "n", "host": "h", "header": "H" * 100}]},
