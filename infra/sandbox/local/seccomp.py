@@ -21,9 +21,16 @@ _DENIED: dict[str, tuple[int, ...]] = {
 _UNKNOWN = (425, 426, 427)
 """io_uring, the same everywhere: libraries fall back when the kernel seems not to have it."""
 
+_SOCKET = {"x86_64": 41, "aarch64": 198}
+_FAMILIES = (1, 2, 10, 16)
+"""Of sockets: unix, IPv4, IPv6, netlink. Some others do not stay within a network namespace: vsock speaks with the
+host of a virtual machine from anywhere in it."""
+
 _LOAD, _JUMP_EQUAL, _JUMP_NOT_BELOW, _RETURN = 0x20, 0x15, 0x35, 0x06
 _ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
 _X32_BIT = 0x40000000
+_NUMBER, _ARCHITECTURE, _FIRST_ARGUMENT = 0, 4, 16
+"""Where the kernel puts them; of an argument this is the lower half, and a family is an int."""
 
 
 def seccomp_program(machine: str | None = None) -> bytes | None:
@@ -32,11 +39,11 @@ def seccomp_program(machine: str | None = None) -> bytes | None:
     if machine not in _ARCHITECTURES:
         return None
     checks = [
-        _instruction(_LOAD, 4),
+        _instruction(_LOAD, _ARCHITECTURE),
         # Another architecture's calls have other numbers and would pass unseen.
         _instruction(_JUMP_EQUAL, _ARCHITECTURES[machine], when_true=1),
         _instruction(_RETURN, _ERRNO | errno.ENOSYS),
-        _instruction(_LOAD, 0),
+        _instruction(_LOAD, _NUMBER),
         _instruction(_JUMP_NOT_BELOW, _X32_BIT, when_false=1),
         _instruction(_RETURN, _ERRNO | errno.ENOSYS),
     ]
@@ -44,7 +51,19 @@ def seccomp_program(machine: str | None = None) -> bytes | None:
         checks += _refuse(number, errno.EPERM)
     for number in _UNKNOWN:
         checks += _refuse(number, errno.ENOSYS)
+    checks += _refuse_families(_SOCKET[machine])
     return b"".join([*checks, _instruction(_RETURN, _ALLOW)])
+
+
+def _refuse_families(socket: int) -> list[bytes]:
+    """Comes last: it looks at an argument, and the number is forgotten then."""
+    known = [_instruction(_JUMP_EQUAL, family, when_true=len(_FAMILIES) - at) for at, family in enumerate(_FAMILIES)]
+    return [
+        _instruction(_JUMP_EQUAL, socket, when_false=len(known) + 2),
+        _instruction(_LOAD, _FIRST_ARGUMENT),
+        *known,
+        _instruction(_RETURN, _ERRNO | errno.EAFNOSUPPORT),
+    ]
 
 
 def _refuse(number: int, error: int) -> list[bytes]:
