@@ -6,6 +6,8 @@ from contextlib import asynccontextmanager
 from contracts.errors import Unavailable
 from infra.bus.connection import Bus, open_bus
 from infra.embedded import endpoint, secrets
+from infra.redaction import Redactor
+from infra.secret_store import SecretStore
 from infra.settings import Settings
 
 PATIENCE_S = 10.0
@@ -20,4 +22,5 @@ async def open_as(settings: Settings, user: str) -> AsyncIterator[Bus]:
     login = secrets.read(settings.credentials or secrets.directory(settings.data), user)
     name = f"{user}-{settings.node}"
     async with open_bus(url, login.user, login.password, name, patience_s=PATIENCE_S) as bus:
+        bus.redactor = Redactor(SecretStore.of(settings))
         yield bus

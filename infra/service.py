@@ -12,6 +12,9 @@ from typing import Any, Protocol
 import uvloop
 
 from contracts.errors import ClocheError
+from infra.masked_log import mask_log
+from infra.redaction import Redactor
+from infra.secret_store import SecretStore
 from infra.settings import Settings, load
 
 logger = logging.getLogger(__name__)
@@ -37,11 +40,17 @@ def start_logging() -> None:
     logging.basicConfig(stream=sys.stderr, level=os.environ.get("CLOCHE_LOG_LEVEL", "WARNING"), format=LOG_FORMAT)
 
 
+def mask_log_of(settings: Settings) -> None:
+    mask_log(Redactor(SecretStore.of(settings)), LOG_FORMAT)
+
+
 def main(make_app: MakeApp) -> None:
     """`python -m services.<name>`: serves until SIGTERM or SIGINT; exit code 1 with one line when it cannot."""
     start_logging()
     try:
-        app = make_app(load(os.environ))
+        settings = load(os.environ)
+        mask_log_of(settings)
+        app = make_app(settings)
         uvloop.run(until_told(app.serve(lambda: print(f"{app.name}: ready", file=sys.stderr, flush=True))))  # noqa: T201
     except* ClocheError as errors:
         sys.exit(f"cloche: {errors.exceptions[0]}")

@@ -15,6 +15,7 @@ from contracts.errors import Invalid, Unavailable
 from infra.bus.client import Client, Tap
 from infra.bus.errors import ApiError
 from infra.bus.replies import Replies, Reply
+from infra.redaction import Redactor
 
 logger = logging.getLogger(__name__)
 
@@ -42,6 +43,8 @@ class Bus:
         self.client = Client()
         self.replies = Replies(self.client)
         self.api_prefix = HUB_API if user == "admin" else API
+        self.redactor = Redactor()
+        """What goes to the log goes through it."""
         self.epoch = 0
         """Counts the connections; what was sent in an earlier epoch and not answered may be lost."""
         self._connected = asyncio.Event()

@@ -88,7 +88,7 @@ class OutStream:
             while len(self._unacked) >= self._window:
                 await self._wait_moved()
             self._check()
-            item = _Item(subject, payload, msg_id)
+            item = _Item(subject, self._bus.redactor.mask_event(payload), msg_id)
             item.ack.add_done_callback(_mark_seen)
             if not self._unacked:
                 self._progress = asyncio.get_running_loop().time()

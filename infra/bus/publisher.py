@@ -72,6 +72,8 @@ async def append(
     `Invalid` (too large, not a subject, refused for good), `Unavailable` (only with `timeout_s`: it may or may not
     be stored).
     """
+    if stream == LOG_STREAM:
+        payload = bus.redactor.mask_event(payload)
     headers = {MSG_ID: msg_id}
     if expect is not None:
         headers |= {EXPECTED_SEQUENCE: str(expect.seq), EXPECTED_SUBJECT: expect.filter}

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from contracts.errors import Invalid
@@ -9,6 +10,8 @@ from contracts.spec import ALWAYS_BLOCKED, Environment
 
 CREDENTIALS = frozenset({"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "GITHUB_TOKEN", "GH_TOKEN", "NPM_TOKEN"})
 """Passed only when named, never by `inherit_all`."""
+
+NONE: Mapping[str, str] = MappingProxyType({})
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}\Z")
 
@@ -30,8 +33,10 @@ class BuiltEnvironment(NamedTuple):
     """Names that were asked for and refused, sorted."""
 
 
-def build_environment(policy: Environment, host: Mapping[str, str], own: SandboxOwn) -> BuiltEnvironment:
-    """Blocked names win over `set`, which wins over what the host passes.
+def build_environment(
+    policy: Environment, host: Mapping[str, str], own: SandboxOwn, way_out: Mapping[str, str] = NONE
+) -> BuiltEnvironment:
+    """Blocked names win over `set`, which wins over the way out, which wins over what the host passes.
 
     `PATH`, `HOME`, `SHELL`, `USER` are the sandbox's own unless `set` names them; what marks a sandbox as one
     cannot be set at all. Values of the host that are not text are left out.
@@ -41,7 +46,8 @@ def build_environment(policy: Environment, host: Mapping[str, str], own: Sandbox
     blocked = {*ALWAYS_BLOCKED, *policy.blocked}
     asked = {*policy.passthrough, *policy.set, *(host if policy.inherit_all else ())}
     laid = {"LANG": "C.UTF-8", **_from_host(policy, host)}
-    laid = {**_without(laid, blocked), **_own(own), **_without(_given(policy), blocked), **_marks(own)}
+    ours = {**_own(own), **_without(way_out, blocked)}
+    laid = {**_without(laid, blocked), **ours, **_without(_given(policy), blocked), **_marks(own)}
     return BuiltEnvironment(laid, tuple(sorted(asked & blocked)))
 
 
