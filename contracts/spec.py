@@ -8,11 +8,13 @@ import msgspec
 from msgspec import Meta, Struct
 
 from contracts.errors import Invalid
+from contracts.hostnames import fold, fold_pattern
 from contracts.ids import END, Name, Token
 
 EnvName = Annotated[str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}" + END)]
 EnvValue = Annotated[str, Meta(max_length=65_536, pattern=r"^[^\x00]*" + END)]
-HostPattern = Annotated[str, Meta(pattern=r"^(\*\.)?[A-Za-z0-9._:-]{1,253}" + END)]
+HostPattern = Annotated[str, Meta(pattern=r"^(\*\.)?[A-Za-z0-9._:\u00a1-\uffff-]{1,253}" + END)]
+"""Case and a dot at the end do not matter, and a name may be written in its own letters or in A-labels."""
 Hostname = Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]{1,253}" + END)]
 Port = Annotated[int, Meta(ge=1, le=65_535)]
 InsidePath = Annotated[str, Meta(pattern=r"^/[^\x00]{0,4095}" + END)]
@@ -102,6 +104,14 @@ class Environment(_Part, frozen=True, kw_only=True):
 def blocked_names(environment: Environment) -> frozenset[str]:
     """The safety list and the spec's own; nothing takes a name off the safety list."""
     return frozenset((*ALWAYS_BLOCKED, *environment.blocked))
+
+
+PLACE = "{secret}"
+"""Where the value stands in the template of a header."""
+FRAMING_HEADERS = frozenset(
+    {"host", "connection", "content-length", "transfer-encoding", "te", "trailer", "upgrade", "expect", "keep-alive"}
+)
+"""What says where a request goes and where it ends. None of them takes a credential."""
 
 
 class Secret(_Part, frozen=True, kw_only=True):
@@ -226,9 +236,58 @@ def merge(defaults: SandboxSpec, given: bytes | msgspec.Raw) -> SandboxSpec:
         _refuse_unknown(wanted, understood, "$")
         laid = _lay(msgspec.to_builtins(defaults), wanted, ())
         laid["environment"]["blocked"] = _joined(laid["environment"]["blocked"], ALWAYS_BLOCKED)
-        return msgspec.convert(laid, SandboxSpec)
+        merged = msgspec.convert(laid, SandboxSpec)
+        check_hosts(merged.network, "$.network")
+        check_secrets(merged)
+        return merged
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise Invalid(f"sandbox specification: {error}") from error
+
+
+def check_hosts(network: Network, path: str) -> None:
+    """Raises `Invalid` for what could never match: nobody should believe that it is allowed."""
+    for index, pattern in enumerate(network.allowed_hosts):
+        if fold_pattern(pattern) is None:
+            said = f"{pattern[:80]!r} is no host: a name, `*.` and a name, or an address; ports are in allowed_ports"
+            raise Invalid(f"sandbox specification: {said} - at `{path}.allowed_hosts[{index}]`")
+
+
+def check_secrets(spec: SandboxSpec) -> None:
+    """Raises `Invalid` for one that could not be sent as it is meant."""
+    secrets = spec.secrets
+    if secrets and spec.network.mode is NetworkMode.FULL:
+        raise Invalid("sandbox specification: secrets go through egress, so not with mode full - at `$.network.mode`")
+    for index, secret in enumerate(secrets):
+        wrong = None
+        if secret.name in {each.name for each in secrets[:index]}:
+            wrong = f"{secret.name!r} is there twice: each has one route of its name"
+        elif fold(secret.host) is None:
+            wrong = f"{secret.host[:80]!r} is no host"
+        elif secret.header.lower() in FRAMING_HEADERS:
+            wrong = f"{secret.header} is not a header for a credential"
+        elif secret.template.count(PLACE) != 1 or not (secret.template.isascii() and secret.template.isprintable()):
+            wrong = f"the template is one line with {PLACE} in it once"
+        if wrong:
+            raise Invalid(f"sandbox specification: {wrong} - at `$.secrets[{index}]`")
+
+
+def merge_network(current: Network, given: bytes | msgspec.Raw) -> Network:
+    """The network as it is with what was given laid over it.
+
+    Raises `Invalid` with the path of the first bad field, and for mode `full`, which a sandbox has from the start or
+    never: its interfaces are made with it.
+    """
+    try:
+        wanted = msgspec.json.decode(given)
+        understood = msgspec.to_builtins(msgspec.json.decode(given, type=Network))
+        _refuse_unknown(wanted, understood, "$")
+        changed: Network = msgspec.convert(_lay(msgspec.to_builtins(current), wanted, ("network",)), Network)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise Invalid(f"network: {error}") from error
+    if changed.mode != current.mode and NetworkMode.FULL in (changed.mode, current.mode):
+        raise Invalid(f"network: mode cannot become {changed.mode} where it is {current.mode}: make another sandbox")
+    check_hosts(changed, "$")
+    return changed
 
 
 def _refuse_unknown(given: Any, understood: Any, path: str) -> None:

@@ -8,6 +8,8 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
+from contracts import approvals
+from contracts.approvals import Approvals
 from contracts.codec import decode_fact
 from contracts.errors import Failure
 from contracts.events import agent, command, health, sandbox, tool
@@ -95,6 +97,8 @@ class SandboxState(Struct, frozen=True, kw_only=True):
     tool_calls: int = 0
     cost_usd: float = 0
     tokens: int = 0
+    approvals: Approvals = Approvals()
+    """What it asked for and may not reach, and what was answered."""
 
 
 class Sequenced(NamedTuple):
@@ -130,6 +134,9 @@ def apply(state: SandboxState | None, sequence: int, head: EventHead) -> Sandbox
         return _lifecycle(moved, head, fact)
     if head.type.startswith("command."):
         return _command(moved, sequence, head, fact)
+    if head.type.startswith("network."):
+        asked = approvals.apply(state.approvals, fact, head.time, head.correlationid)
+        return replace(moved, approvals=asked) if asked is not state.approvals else moved
     return _around(moved, fact)
 
 

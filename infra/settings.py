@@ -1,5 +1,6 @@
 """What a person may choose, from one TOML file overlaid by the environment."""
 
+import ipaddress
 import os
 import tomllib
 from collections.abc import Mapping
@@ -12,6 +13,7 @@ from msgspec import Meta, Struct
 
 from contracts.errors import Invalid
 from contracts.guardian import Guardian
+from contracts.hostnames import address_of, fold
 from contracts.ids import Token
 from contracts.spec import SandboxSpec
 from contracts.streams import Limits
@@ -65,8 +67,45 @@ class Files(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Of a workspace that are followed; each takes about a kilobyte of memory. What is beyond that is not told."""
     look_s: Annotated[float, Meta(ge=0.1, le=86_400)] = 300.0
     """Between looks at the whole of any workspace: some writes the kernel gives no notice of."""
+    store_burst_bytes: Annotated[int, Meta(ge=0, le=1 << 40)] = 2 << 30
+    """Of a workspace that may change in one go and be kept at once; more waits, see `store_bytes_per_s`."""
+    store_bytes_per_s: Annotated[int, Meta(ge=1024, le=1 << 40)] = 256 << 10
+    """Beyond that burst so much is kept, of contents and events, as long as nobody asks: a flush takes everything."""
     manifest_s: Annotated[float, Meta(ge=0.1, le=86_400)] = 3600.0
     """Between manifests of a workspace while anything in it changes; many changes bring one sooner."""
+
+
+class Egress(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The way out of sandboxes whose network is restricted, as far as the node's operator decides."""
+
+    networks: Annotated[tuple[str, ...], Meta(max_length=1000)] = ()
+    """Networks (CIDR) that are not public and may be reached all the same, where a sandbox may reach the host."""
+    addresses: Annotated[dict[str, tuple[str, ...]], Meta(max_length=10_000)] = {}
+    """Names with fixed addresses, asked before DNS."""
+    ca_file: Path | None = None
+    """Certificates that are trusted besides the system's, for hosts that are given a secret."""
+    record_paths: bool = True
+    """Whether the paths of requests are told; their queries never are."""
+    max_connections: Annotated[int, Meta(ge=1, le=100_000)] = 256
+    """Of one sandbox, at a time."""
+    requests_per_s: Annotated[float, Meta(gt=0, le=1_000_000)] = 500.0
+    """Of one sandbox, after a `burst`."""
+    burst: Annotated[int, Meta(ge=1, le=1_000_000)] = 1000
+    connect_timeout_s: Annotated[float, Meta(gt=0, le=600)] = 10.0
+    """For finding a host's addresses, and for each connection to one."""
+    head_timeout_s: Annotated[float, Meta(gt=0, le=600)] = 30.0
+    idle_timeout_s: Annotated[float, Meta(gt=0, le=86_400)] = 300.0
+    secrets: Path | None = None
+    """Where credentials are kept. Absent = `vault` in the data folder."""
+
+    def __post_init__(self) -> None:
+        for network in self.networks:
+            ipaddress.ip_network(network)
+        for name, addresses in self.addresses.items():
+            if fold(name) is None or address_of(name) is not None:
+                raise ValueError(f"{name[:80]!r} is no host name")
+            if not addresses or any(address_of(each) is None for each in addresses):
+                raise ValueError(f"{name!r}: every address must be one, as in 192.0.2.7")
 
 
 class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -85,6 +124,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Defaults that each sandbox's own specification is laid over."""
     pool: Pool = Pool()
     files: Files = Files()
+    egress: Egress = Egress()
     guardian: Guardian = Guardian()
     max_sandboxes: Annotated[int, Meta(ge=1, le=10_000)] = 100
 

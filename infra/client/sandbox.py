@@ -11,7 +11,8 @@ from contracts.events.sandbox import SandboxRecovered, SandboxRecovering, Sandbo
 from contracts.message import EventHead, Order
 from contracts.payload import unpack
 from contracts.proof import TERMINAL
-from contracts.state import SandboxState, Sequenced, Status, apply, fold
+from contracts.spec import Network
+from contracts.state import SandboxState, Status, apply
 from contracts.watch import Flush, Flushed
 from contracts.worktrees import ANSWERS, CommitWorktree, DiffWorktree, WorktreeCommit, WorktreeDiff
 from infra.bus import reader
@@ -22,9 +23,11 @@ from infra.client.execution import CommandResult, Execution
 from infra.client.files import Files
 from infra.client.orders import publish, raise_if_given_up
 from infra.ids import new_id
+from infra.states import state_of
 
 if TYPE_CHECKING:
     from infra.client.history import FileHistory
+    from infra.client.network import NetworkAccess
 
 GIT_TIMEOUT_S = 120.0
 """The server forgets whom to answer after two minutes."""
@@ -265,6 +268,25 @@ class Sandbox:
         return answer
 
     @property
+    def net(self) -> "NetworkAccess":
+        """Its way out: what passed, what was denied, what waits for an answer."""
+        from infra.client.network import NetworkAccess
+
+        return NetworkAccess(self._bus, self.id)
+
+    async def network(self, **changes: Any) -> Network:
+        """Change fields of its `Network`; see `NetworkAccess.change`."""
+        return await self.net.change(**changes)
+
+    async def approve_network(self, approval: str, *, reason: str = "", remember: bool = False) -> None:
+        """See `NetworkAccess.approve`."""
+        await self.net.approve(approval, reason=reason, remember=remember)
+
+    async def reject_network(self, approval: str, *, reason: str = "", remember: bool = False) -> None:
+        """See `NetworkAccess.reject`."""
+        await self.net.reject(approval, reason=reason, remember=remember)
+
+    @property
     def files(self) -> Files:
         """Its files, as long as it has a workspace."""
         return Files(self._bus, node=self.state.node, sandbox=self.id)
@@ -281,8 +303,7 @@ class Sandbox:
 
 async def load_state(bus: Bus, sandbox: str) -> SandboxState:
     """As the log has it now. Raises `SandboxNotFound`."""
-    entries = reader.read(bus, [subjects.lifecycle(sandbox)], 1, follow=False)
-    state = fold([Sequenced(entry.seq, codec.decode_head(entry.data)) async for entry in entries])
+    state = await state_of(bus, sandbox)
     if state is None:
         raise SandboxNotFound(f"there is no sandbox {sandbox!r}")
     return state

@@ -9,8 +9,12 @@ from contracts.commands.command import PtySize
 from contracts.errors import Invalid
 from contracts.spec import Isolation as Isolations
 from infra.client import Sandbox
+from services.cli.allow_option import AllowOption
 from services.cli.arguments import SandboxThenCommand
+from services.cli.hosts import network_of
 from services.cli.passthrough import carry, require_terminal, terminal_size
+from services.cli.secret_option import SecretOption
+from services.cli.secret_values import secrets_of
 from services.cli.session import connected
 from services.cli.values import duration_ms, environment, inside_path, specification
 from services.cli.words import progress
@@ -33,11 +37,23 @@ def register(app: typer.Typer) -> None:
     app.command("exec", cls=SandboxThenCommand, context_settings=PASS_ON)(execute)
 
 
-def wanted(isolation: str | None, settings: list[str] | None) -> dict[str, object]:
-    """Raises `Invalid` for what is no isolation and no setting."""
+def wanted(
+    isolation: str | None,
+    settings: list[str] | None,
+    secrets: list[str] | None = None,
+    allow: list[str] | None = None,
+) -> dict[str, object]:
+    """Raises `Invalid` for what is no isolation, no setting, no secret and no host."""
     if isolation and isolation not in list(Isolations):
         raise Invalid(f"--isolation {isolation!r}: one of {', '.join(Isolations)}")
-    return {**specification(settings or []), **({"isolation": isolation} if isolation else {})}
+    given = specification(settings or [])
+    if allow is not None:
+        given["network"] = {**network_of(allow), **given.get("network", {})}
+    return {
+        **given,
+        **({"isolation": isolation} if isolation else {}),
+        **({"secrets": secrets_of(secrets)} if secrets else {}),
+    }
 
 
 def run(
@@ -51,12 +67,14 @@ def run(
     tty: Tty = False,
     isolation: Isolation = None,
     setting: Setting = None,
+    secret: SecretOption = None,
+    allow: AllowOption = None,
 ) -> None:
     """Run one command in a fresh sandbox, and remove the sandbox. Its record stays: `cloche logs`.
 
     Exits with the command's own code, 128+n if a signal ended it, 124 at the time limit.
     """
-    spec = wanted(isolation, setting)
+    spec = wanted(isolation, setting, secret, allow)
     how = _how(timeout, env, cwd, interactive=interactive, tty=tty)
 
     async def go() -> int:

@@ -13,8 +13,10 @@ from contracts.state import SandboxState, Status
 from infra.client import Recovered, Sandbox, Snapshot
 from infra.settings import load
 from services.cli import show
+from services.cli.allow_option import AllowOption
 from services.cli.board import Board
 from services.cli.commands_run import Isolation, Setting, wanted
+from services.cli.secret_option import SecretOption
 from services.cli.session import connected
 from services.cli.use import Seen, as_json
 from services.cli.values import duration_ms, signal_number
@@ -41,13 +43,16 @@ def create(
     sandbox_id: Annotated[str | None, typer.Option("--id", help="Its id; a fresh one unless given.")] = None,
     isolation: Isolation = None,
     setting: Setting = None,
+    secret: SecretOption = None,
+    allow: AllowOption = None,
     json: Json = False,
 ) -> None:
     """Make a sandbox, wait until it runs, and print its id."""
+    spec = wanted(isolation, setting, secret, allow)
 
     async def go() -> SandboxState:
         async with connected(keep=True) as cloche:
-            return (await cloche.create(wanted(isolation, setting), id=sandbox_id, on_progress=progress())).state
+            return (await cloche.create(spec, id=sandbox_id, on_progress=progress())).state
 
     state = asyncio.run(go())
     if json:

@@ -21,6 +21,8 @@ MODULES: dict[str, tuple[str, ...]] = {
     "commands_files": ("files",),
     "commands_worktree": ("diff", "commit"),
     "commands_garbage": ("gc",),
+    "commands_net": ("net",),
+    "commands_secrets": ("secret",),
     "commands_guardian": ("guardian",),
     "commands_system": ("up", "down", "doctor", "provision"),
     "commands_devcontainer": ("devcontainer",),

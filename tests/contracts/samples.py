@@ -207,7 +207,17 @@ _FACTS: dict[str, Fact] = {
     "tool.returned": tool.ToolReturned(
         call="call-1", tool="read", duration_ms=1.5, summary={"bytes": 4}, failure=FAILURE
     ),
-    "agent.started": agent.AgentStarted(run=RUN, runtime="claude", prompt="grow", model="m-1", resumed="run-0"),
+    "agent.started": agent.AgentStarted(
+        run=RUN,
+        runtime="claude",
+        prompt="grow",
+        model="m-1",
+        resumed="run-0",
+        max_budget_usd=2.5,
+        max_tokens=1000,
+        max_turns=7,
+        timeout_ms=60_000,
+    ),
     "agent.thinking": agent.AgentThinking(run=RUN, text="hm"),
     "agent.message": agent.AgentMessage(run=RUN, text="done", partial=True),
     "agent.tool_use": agent.AgentToolUse(run=RUN, call="call-1", tool="run", input={"argv": ["ls"]}, parent="call-0"),

@@ -144,7 +144,7 @@ LENGTHS: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"network": {"allowed_ports": [1]}}, {"network": {"allowed_ports": [0]}}),
     ({"network": {"allowed_ports": [65_535]}}, {"network": {"allowed_ports": [65_536]}}),
     ({"network": {"allowed_hosts": ["a"] * 1000}}, {"network": {"allowed_hosts": ["a"] * 1001}}),
-    ({"network": {"allowed_hosts": ["a" * 253]}}, {"network": {"allowed_hosts": ["a" * 254]}}),
+    ({"network": {"allowed_hosts": ["a." * 126 + "a"]}}, {"network": {"allowed_hosts": ["a" * 254]}}),
     ({"network": {"allowed_hosts": ["*.a.org"]}}, {"network": {"allowed_hosts": ["a.*.org"]}}),
     ({"network": {"allowed_hosts": ["a.org"]}}, {"network": {"allowed_hosts": ["a.org\n"]}}),
     ({"network": {"allowed_hosts": ["::1"]}}, {"network": {"allowed_hosts": [""]}}),
@@ -165,7 +165,10 @@ LENGTHS: list[tuple[dict[str, Any], dict[str, Any]]] = [
         {"environment": {"passthrough": _names(501 - len(DEFAULT_PASSTHROUGH))}},
     ),
     ({"environment": {"passthrough": ["A"]}}, {"environment": {"passthrough": ["1A"]}}),
-    ({"secrets": [{"name": "n", "host": "h"}] * 50}, {"secrets": [{"name": "n", "host": "h"}] * 51}),
+    (
+        {"secrets": [{"name": name, "host": "h"} for name in _names(50)]},
+        {"secrets": [{"name": name, "host": "h"} for name in _names(51)]},
+    ),
     ({"secrets": [{"name": "n" * 64, "host": "h"}]}, {"secrets": [{"name": "n" * 65, "host": "h"}]}),
     ({"secrets": [{"name": "n", "host": "h"}]}, {"secrets": [{"name": "", "host": "h"}]}),
     (
@@ -177,9 +180,27 @@ LENGTHS: list[tuple[dict[str, Any], dict[str, Any]]] = [
         {"secrets": [{"name": "n", "host": "h", "header": "X-A\n"}]},
     ),
     (
-        {"secrets": [{"name": "n", "host": "h", "template": "t" * 500}]},
-        {"secrets": [{"name": "n", "host": "h", "template": "t" * 501}]},
+        {"secrets": [{"name": "n", "host": "h", "template": "{secret}" + "t" * 492}]},
+        {"secrets": [{"name": "n", "host": "h", "template": "{secret}" + "t" * 493}]},
     ),
+    *(
+        ({"secrets": [{"name": "n", "host": "h"}]}, {"secrets": [{"name": "n", "host": "h", **wrong}]})
+        for wrong in (
+            {"template": "Bearer"},
+            {"template": "{secret}{secret}"},
+            {"template": "{secret}\r\nX: y"},
+            {"template": "{secret} \u00e9"},
+            {"header": "Content-Length"},
+            {"header": "HOST"},
+            {"host": "127.1"},
+            {"host": "a..b"},
+        )
+    ),
+    (
+        {"network": {"mode": "none"}, "secrets": [{"name": "n", "host": "h"}]},
+        {"network": {"mode": "full"}, "secrets": [{"name": "n", "host": "h"}]},
+    ),
+    ({"secrets": [{"name": "n", "host": "h"}]}, {"secrets": [{"name": "n", "host": "h"}, {"name": "n", "host": "i"}]}),
     ({"workspace": {"path": "/" + "a" * 4095}}, {"workspace": {"path": "/" + "a" * 4096}}),
     ({"workspace": {"path": "/a"}}, {"workspace": {"path": "a"}}),
     ({"workspace": {"path": "/a"}}, {"workspace": {"path": "/a\x00"}}),

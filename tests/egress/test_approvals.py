@@ -1,0 +1,255 @@
+"""Asking people: one question a host, on the log before anybody waits; answers that outlive every death."""
+
+import asyncio
+import datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from contracts import approvals as fold
+from contracts import codec, subjects
+from contracts.approvals import MOST_ANSWERS, Approvals
+from contracts.commands.network import ApproveNetwork, RejectNetwork
+from contracts.errors import Invalid, SandboxInvalidState, SandboxNotFound
+from contracts.events.network import NetworkApproved, NetworkAsked, NetworkRejected
+from contracts.message import Command, Fact
+from contracts.spec import Network, UnknownHost
+from contracts.state import Sequenced
+from contracts.state import fold as fold_state
+from infra import clock
+from infra.bus import reader
+from infra.proxy.port import Refused
+from services.egress.questions import MOST_PENDING
+from tests.contracts.properties import calm
+from tests.egress.gates_rig import Rig, gates_in, wanted
+
+ASKING = Network(allowed_hosts=("good.test",), unknown=UnknownHost.ASK)
+NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+MINUTE = datetime.timedelta(minutes=1)
+
+
+async def approved(rig: Rig, *, remember: bool = False) -> str:
+    """A request for `new.test` that waited, and was let through. Returns the approval."""
+    waiting = asyncio.create_task(rig.gate.ask(wanted("new.test")))
+    (asked,) = await rig.asked()
+    await rig.answer(ApproveNetwork(approval=asked.approval, remember=remember))
+    (await waiting).end(status=200, sent=1, received=1, error=None)
+    return asked.approval
+
+
+async def test_an_unknown_host_waits_until_somebody_approves_it(tmp_path: Path) -> None:
+    async with gates_in(tmp_path, ASKING) as rig:
+        waiting = [asyncio.create_task(rig.gate.ask(wanted("new.test"))) for _ in range(5)]
+        (asked,) = await rig.asked()
+        assert (asked.host, asked.port, asked.method) == ("new.test", 443, "GET")
+        assert not any(task.done() for task in waiting)
+        await rig.answer(ApproveNetwork(approval=asked.approval, reason="fine"))
+        for passage in await asyncio.gather(*waiting):
+            assert passage.addresses == ("127.7.0.2",)
+            passage.end(status=200, sent=0, received=0, error=None)
+        # Only this host, and only this port.
+        other = asyncio.create_task(rig.gate.ask(wanted("new.test", 80)))
+        assert [each.port for each in await rig.asked(2)] == [443, 80]
+        other.cancel()
+        facts = [fact for fact in await rig.facts() if isinstance(fact, NetworkApproved)]
+        assert [(fact.host, fact.reason, fact.by, fact.until is None) for fact in facts] == [
+            ("new.test", "fine", "client", False)
+        ]
+
+
+async def test_a_rejected_host_is_denied_and_a_client_that_tries_again_does_not_ask_again_at_once(
+    tmp_path: Path,
+) -> None:
+    async with gates_in(tmp_path, ASKING) as rig:
+        waiting = asyncio.create_task(rig.gate.ask(wanted("new.test")))
+        (asked,) = await rig.asked()
+        await rig.answer(RejectNetwork(approval=asked.approval, reason="no"))
+        with pytest.raises(Refused, match=r"rejected.*cloche net sb --allow new\.test"):
+            await waiting
+        with pytest.raises(Refused, match="rejected"):
+            await rig.gate.ask(wanted("new.test"))
+        await rig.until("denied")
+        assert len([fact for fact in await rig.facts() if isinstance(fact, NetworkAsked)]) == 1
+
+
+async def test_a_question_that_nobody_answers_expires_as_a_rejection(tmp_path: Path) -> None:
+    async with gates_in(tmp_path, replace(ASKING, ask_timeout_ms=1000)) as rig:
+        with pytest.raises(Refused, match="nobody approved it in time"):
+            await rig.gate.ask(wanted("new.test"))
+        await rig.until("rejected")
+        (rejected,) = [fact for fact in await rig.facts() if isinstance(fact, NetworkRejected)]
+        assert rejected.expired
+        with pytest.raises(Invalid, match="never asked, or has expired"):
+            await rig.answer(ApproveNetwork(approval=rejected.approval))
+
+
+async def test_an_approval_that_was_given_while_egress_was_dead_counts_at_its_next_start(tmp_path: Path) -> None:
+    async with gates_in(tmp_path, replace(ASKING, ask_timeout_ms=1000)) as rig:
+        waiting = asyncio.create_task(rig.gate.ask(wanted("new.test")))
+        (asked,) = await rig.asked()
+        waiting.cancel()
+        await rig.die()
+        given = clock.now()
+        # It comes late, and was given in time.
+        async with asyncio.timeout(30):
+            while clock.now() <= asked.expires_at:
+                await asyncio.sleep(0.05)
+        await rig.start()
+        rig.gates.changed(rig.state)
+        await rig.answer(ApproveNetwork(approval=asked.approval), time=given)
+        passage = await rig.gate.ask(wanted("new.test"))
+        passage.end(status=200, sent=0, received=0, error=None)
+        assert len([fact for fact in await rig.facts() if isinstance(fact, NetworkAsked)]) == 1
+
+
+async def test_questions_and_what_is_remembered_outlive_a_death(tmp_path: Path) -> None:
+    async with gates_in(tmp_path, ASKING) as rig:
+        await approved(rig, remember=True)
+        waiting = asyncio.create_task(rig.gate.ask(wanted("good.test", 22)))
+        _, second = await rig.asked(2)
+        waiting.cancel()
+        await rig.die()
+        await rig.start()
+        again = asyncio.create_task(rig.gate.ask(wanted("good.test", 22)))
+        (await rig.gate.ask(wanted("new.test"))).end(status=200, sent=0, received=0, error=None)
+        await rig.answer(ApproveNetwork(approval=second.approval))
+        (await again).end(status=200, sent=0, received=0, error=None)
+        assert len([fact for fact in await rig.facts() if isinstance(fact, NetworkAsked)]) == 2
+
+
+async def test_the_same_order_twice_is_one_answer_and_wrong_ones_are_refused(tmp_path: Path) -> None:
+    async with gates_in(tmp_path, ASKING) as rig:
+        waiting = asyncio.create_task(rig.gate.ask(wanted("new.test")))
+        (asked,) = await rig.asked()
+        for _ in range(2):
+            await rig.answer(ApproveNetwork(approval=asked.approval), id="once")
+        (await waiting).end(status=200, sent=0, received=0, error=None)
+        assert len([fact for fact in await rig.facts() if isinstance(fact, NetworkApproved)]) == 1
+        with pytest.raises(Invalid, match="was approved already"):
+            await rig.answer(ApproveNetwork(approval=asked.approval))
+        with pytest.raises(Invalid, match="never asked"):
+            await rig.answer(RejectNetwork(approval="ask-nothing"))
+        order = codec.encode(Command(id="c", type="network.approve", data=ApproveNetwork(approval="ask-1")))
+        with pytest.raises(SandboxNotFound):
+            await rig.gates.handle("cloche.cmd.local.nobody.network.approve", order)
+
+
+async def test_taking_an_approval_back_cuts_what_rests_on_it(tmp_path: Path) -> None:
+    async with gates_in(tmp_path, ASKING) as rig:
+        approval = await approved(rig, remember=True)
+        cut: list[str] = []
+        passage = await rig.gate.ask(wanted("new.test"))
+        passage.on_cut(cut.append)
+        allowed = await rig.gate.ask(wanted("good.test"))
+        allowed.on_cut(cut.append)
+        await rig.answer(RejectNetwork(approval=approval, remember=True))
+        assert cut == ["the policy has changed"]
+        passage.end(status=None, sent=5, received=7, error="reset")
+        allowed.end(status=200, sent=0, received=0, error=None)
+        with pytest.raises(Refused, match="rejected"):
+            await rig.gate.ask(wanted("new.test"))
+        await rig.until("batch")
+        assert [each.error for each in await rig.requests()][1:] == ["the policy has changed", None]
+
+
+async def test_a_change_of_the_policy_releases_and_refuses_what_waits(tmp_path: Path) -> None:
+    async with gates_in(tmp_path, ASKING) as rig:
+        waiting = asyncio.create_task(rig.gate.ask(wanted("new.test")))
+        await rig.asked()
+        await rig.change(replace(ASKING, allowed_hosts=("new.test",)))
+        (await waiting).end(status=200, sent=0, received=0, error=None)
+        waiting = asyncio.create_task(rig.gate.ask(wanted("good.test")))
+        await rig.asked(2)
+        await rig.change(Network(allowed_hosts=()))
+        with pytest.raises(Refused, match="the host is not allowed"):
+            await waiting
+
+
+async def test_a_sandbox_cannot_ask_without_end_nor_for_what_no_answer_could_allow(tmp_path: Path) -> None:
+    async with gates_in(tmp_path, ASKING) as rig:
+        with pytest.raises(Refused, match="it leads to the address of a cloud's metadata"):
+            await rig.gate.ask(wanted("169.254.169.254", 80))
+        waiting = [asyncio.create_task(rig.gate.ask(wanted(f"h{n}.test"))) for n in range(MOST_PENDING)]
+        asked = await rig.asked(MOST_PENDING)
+        with pytest.raises(Refused, match="32 questions wait"):
+            await rig.gate.ask(wanted("onemore.test"))
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+        assert {each.host for each in asked} == {f"h{n}.test" for n in range(MOST_PENDING)}
+
+
+async def test_what_was_approved_by_name_is_still_refused_by_address(tmp_path: Path) -> None:
+    async with gates_in(tmp_path, ASKING) as rig:
+        waiting = asyncio.create_task(rig.gate.ask(wanted("meta.test")))
+        (asked,) = await rig.asked()
+        await rig.answer(ApproveNetwork(approval=asked.approval, remember=True))
+        with pytest.raises(Refused, match="metadata"):
+            await waiting
+
+
+async def test_whoever_asks_for_the_state_sees_what_waits(tmp_path: Path) -> None:
+    async with gates_in(tmp_path, ASKING) as rig:
+        waiting = asyncio.create_task(rig.gate.ask(wanted("new.test")))
+        (asked,) = await rig.asked()
+        entries = reader.read(rig.bus, subjects.events_of("sb"), 1, follow=False)
+        state = fold_state([Sequenced(entry.seq, codec.decode_head(entry.data)) async for entry in entries])
+        assert state is not None
+        (pending,) = state.approvals.pending
+        assert (pending.approval, pending.host, pending.expires_at) == (asked.approval, "new.test", asked.expires_at)
+        waiting.cancel()
+
+
+async def test_an_answer_on_another_node_or_for_what_is_gone_is_refused(tmp_path: Path) -> None:
+    async with gates_in(tmp_path, ASKING) as rig:
+        await rig.create(ASKING, "far", node="elsewhere")
+        order = codec.encode(Command(id="c", type="network.approve", data=ApproveNetwork(approval="ask-1")))
+        with pytest.raises(SandboxInvalidState, match="belongs to node"):
+            await rig.gates.handle("cloche.cmd.local.far.network.approve", order)
+
+
+FACTS = st.sampled_from(
+    [
+        *(
+            NetworkAsked(approval=f"a{n}", host=f"h{n}", port=1, method="GET", expires_at=NOW + MINUTE)
+            for n in range(3)
+        ),
+        *(NetworkApproved(approval=f"a{n}", host=f"h{n}", port=1, until=NOW + MINUTE) for n in range(3)),
+        *(NetworkRejected(approval=f"a{n}", host=f"h{n}", port=1, remember=True) for n in range(3)),
+        *(NetworkRejected(approval=f"a{n}", host=f"h{n}", port=1, expired=True) for n in range(3)),
+    ]
+)
+
+
+@calm
+@given(st.lists(FACTS, max_size=20))
+def test_the_last_word_about_a_host_is_what_counts(facts: list[Fact]) -> None:
+    found = Approvals()
+    for fact in facts:
+        found = fold.apply(found, fact, NOW)
+    for number in range(3):
+        about = [fact for fact in facts if getattr(fact, "approval", "") == f"a{number}"]
+        answers = [
+            fact
+            for fact in about
+            if isinstance(fact, NetworkApproved) or (isinstance(fact, NetworkRejected) and not fact.expired)
+        ]
+        answer = found.answer_for(f"h{number}", 1, NOW)
+        assert (answer is None) == (not answers)
+        assert answer is None or answer.allowed == isinstance(answers[-1], NetworkApproved)
+        waits = bool(about) and isinstance(about[-1], NetworkAsked)
+        assert (found.asked(f"a{number}") is not None) == waits
+    later = NOW + 2 * MINUTE
+    assert all(each.until is None for each in found.answers if each.holds(later))
+
+
+def test_answers_are_bounded() -> None:
+    found = Approvals()
+    for number in range(MOST_ANSWERS + 10):
+        found = fold.apply(found, NetworkApproved(approval=f"a{number}", host="h", port=number + 1), NOW)
+    assert len(found.answers) == MOST_ANSWERS
+    assert found.answer_for("h", MOST_ANSWERS + 10, NOW) is not None
+    assert found.answer_for("h", 1, NOW) is None
