@@ -16,8 +16,12 @@ from contracts.events.file import EntryKind
 from contracts.ids import END, Token
 from contracts.message import Order
 from contracts.payload import Encoding
+from contracts.spelling import unspell
 
-MAX_PATH = 4096
+MAX_PATH = 16 * 1024
+"""Bytes, relative to the workspace. The system takes 4096 at a time; a tree can be deeper."""
+MAX_WORKSPACE = 4096
+"""Bytes of where the sandbox sees the workspace."""
 MAX_READ_BYTES = 512 * 1024
 """Of content in one answer: in base64 it still fits into one message."""
 MAX_WRITE_CHARACTERS = 900_000
@@ -29,9 +33,10 @@ MAX_ENTRIES = 1000
 MAX_MATCHES = 2000
 MAX_PATTERN = 1000
 
-Path = Annotated[str, Meta(min_length=1, max_length=MAX_PATH, pattern=r"^[^\x00]*" + END)]
-PathBytes = Annotated[str, Meta(min_length=1, max_length=2 * MAX_PATH)]
+Path = Annotated[str, Meta(min_length=1, max_length=MAX_PATH + MAX_WORKSPACE, pattern=r"^[^\x00]*" + END)]
+PathBytes = Annotated[str, Meta(min_length=1, max_length=2 * (MAX_PATH + MAX_WORKSPACE))]
 Pattern = Annotated[str, Meta(min_length=1, max_length=MAX_PATTERN, pattern=r"^[^\x00\n]*" + END)]
+Cursor = Annotated[str, Meta(max_length=2 * MAX_PATH)]
 Mode = Annotated[int, Meta(ge=0, le=0o777)]
 Text = Annotated[str, Meta(max_length=MAX_WRITE_CHARACTERS)]
 
@@ -80,7 +85,7 @@ class ListFiles(FileRequest, frozen=True, kw_only=True):
     path: Path = "."
     path_bytes: PathBytes | None = None
     recursive: bool = False
-    after: Annotated[str, Meta(max_length=2 * MAX_PATH)] | None = None
+    after: Cursor | None = None
     """`next` of the page before."""
     limit: Annotated[int, Meta(ge=1, le=MAX_ENTRIES)] = MAX_ENTRIES
 
@@ -91,7 +96,7 @@ class GlobFiles(FileRequest, frozen=True, kw_only=True):
     pattern: Pattern
     path: Path = "."
     path_bytes: PathBytes | None = None
-    after: Annotated[str, Meta(max_length=2 * MAX_PATH)] | None = None
+    after: Cursor | None = None
     limit: Annotated[int, Meta(ge=1, le=MAX_ENTRIES)] = MAX_ENTRIES
 
 
@@ -131,6 +136,8 @@ class MoveFile(PathRequest, frozen=True, kw_only=True):
     """Rename, making the directories on the way. A symbolic link is moved itself."""
 
     to: Path
+    to_bytes: PathBytes | None = None
+    """Instead of `to`, for a name that is not UTF-8: base64."""
     overwrite: bool = False
 
 
@@ -145,6 +152,11 @@ class FileEntry(Struct, frozen=True, kw_only=True):
     symlink: str | None = None
     """Where a symbolic link points, as it says itself."""
     symlink_bytes: str | None = None
+
+    @property
+    def raw_path(self) -> bytes:
+        """The path itself, whatever its bytes are."""
+        return unspell(self.path, self.path_bytes)
 
 
 class ContentKind(StrEnum):
@@ -201,6 +213,8 @@ class FileListing(Struct, frozen=True, kw_only=True):
     truncated: bool
     next: str | None = None
     """Give it as `after` for what follows."""
+    too_deep: int = 0
+    """Directories of this page that were not gone into, because what is in them has no path that is short enough."""
 
 
 class GrepMatch(Struct, frozen=True, kw_only=True):
@@ -223,6 +237,8 @@ class GrepResult(Struct, frozen=True, kw_only=True):
     """There is more."""
     truncated_by: str | None = None
     """`matches`, `bytes` or `time`."""
+    too_deep: int = 0
+    """Directories that were not gone into, because what is in them has no path that is short enough."""
 
 
 class DirectoryMade(Struct, frozen=True, kw_only=True):

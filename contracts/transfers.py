@@ -5,18 +5,23 @@
 the service, begin again with the same id and go on where it was. The whole transfer is one pair of `tool` events.
 """
 
+import hashlib
+from collections.abc import Iterable
 from typing import Annotated
 
 from msgspec import Meta, Struct
 
 from contracts.errors import Failure
 from contracts.events.file import EntryKind
-from contracts.files import MAX_PATH, FileEntry, FileRequest, Mode, Path, PathBytes, PathRequest
+from contracts.files import MAX_PATH, Cursor, FileEntry, FileRequest, Mode, Path, PathBytes, PathRequest
 from contracts.ids import Token
+from contracts.spelling import unspell
 
 PIECE_BYTES = 512 * 1024
 """Of content in one message, in base64 well below what the server takes."""
 MAX_PIECES = 500
+MAX_LINK = 4096
+"""Bytes that a symbolic link can hold."""
 
 Size = Annotated[int, Meta(ge=0, le=2**53)]
 Content = Annotated[bytes, Meta(max_length=PIECE_BYTES)]
@@ -40,7 +45,7 @@ class UploadPiece(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """Of the whole file. With its last byte it comes to be, at once."""
     offset: Size = 0
     data: Content = b""
-    symlink: Annotated[bytes, Meta(max_length=MAX_PATH)] | None = None
+    symlink: Annotated[bytes, Meta(max_length=MAX_LINK)] | None = None
     mtime_us: Annotated[int, Meta(ge=0, le=2**53)] | None = None
 
 
@@ -63,7 +68,7 @@ class Download(PathRequest, frozen=True, kw_only=True):
 
 class DownloadEntries(FileRequest, frozen=True, kw_only=True):
     transfer: Token
-    after: Annotated[str, Meta(max_length=2 * MAX_PATH)] | None = None
+    after: Cursor | None = None
 
 
 class WantedPiece(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -90,6 +95,8 @@ class UploadState(Struct, frozen=True, kw_only=True):
     """The next one that is wanted."""
     files: int
     bytes: int
+    digest: str = ""
+    """Of all pieces that were taken: see `digest_after`. Whoever goes on with a transfer compares it with his own."""
 
 
 class DownloadBegun(Struct, frozen=True, kw_only=True):
@@ -102,6 +109,8 @@ class EntryPage(Struct, frozen=True, kw_only=True):
 
     entries: tuple[FileEntry, ...]
     next: str | None = None
+    too_deep: int = 0
+    """Directories of this page that were not gone into: what is in them cannot be copied."""
 
 
 class DownloadPiece(Struct, frozen=True, kw_only=True):
@@ -143,3 +152,19 @@ ANSWERS: dict[str, type[Struct]] = {
     "download_pieces": PiecePage,
     "download_end": TransferDone,
 }
+
+
+def digest_after(digest: str, pieces: Iterable[UploadPiece]) -> str:
+    """What `digest` becomes when these are taken; it is empty before the first.
+
+    sha256 in hexadecimal of the digest before, and for each piece a line of its kind, mode, size, offset and mtime_us
+    (`-` for none), and the sha256 of its path, its symlink (of nothing for none) and its data, each in hexadecimal.
+    """
+    digested = hashlib.sha256(digest.encode())
+    for piece in pieces:
+        path = unspell(piece.path, piece.path_bytes)
+        hashes = [hashlib.sha256(each).hexdigest() for each in (path, piece.symlink or b"", piece.data)]
+        mtime = "-" if piece.mtime_us is None else piece.mtime_us
+        numbers = (piece.mode, piece.size, piece.offset, mtime)
+        digested.update(" ".join([piece.kind, *map(str, numbers), *hashes]).encode() + b"\n")
+    return digested.hexdigest()

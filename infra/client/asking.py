@@ -16,19 +16,27 @@ ASK_AGAIN_S = 0.2
 
 
 async def ask(
-    bus: Bus, subject: str, question: msgspec.Struct, kind: type[Any], *, timeout: float = QUERY_TIMEOUT_S
+    bus: Bus,
+    subject: str,
+    question: msgspec.Struct,
+    kind: type[Any],
+    *,
+    timeout: float = QUERY_TIMEOUT_S,
+    patience: float = QUERY_TIMEOUT_S,
 ) -> Any:
     """The answer, as a `kind`. Asks again while nobody answers: a service that is being started again will.
+
+    For `patience` seconds; `timeout` is for the answer of somebody who is there.
 
     Raises the failure when that is the answer, `NobodyAnswers` and `Unavailable` when none comes.
     """
     payload = codec.encode(question)
-    deadline = asyncio.get_running_loop().time() + QUERY_TIMEOUT_S
+    deadline = asyncio.get_running_loop().time() + patience
     while True:
         try:
             raw = await bus.request(subject, payload, timeout=timeout)
         except NobodyAnswers:
-            if asyncio.get_running_loop().time() > deadline:
+            if asyncio.get_running_loop().time() >= deadline:
                 raise
             await asyncio.sleep(ASK_AGAIN_S)
         else:

@@ -1,14 +1,18 @@
 """Files and trees between this machine and a sandbox."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from contracts import transfers
 from contracts.errors import (
     ClocheError,
+    Conflict,
     Failure,
     Invalid,
     SandboxCopyFailed,
@@ -32,12 +36,15 @@ from contracts.transfers import (
     TransferDone,
     Upload,
     UploadEnd,
+    UploadPiece,
     UploadPieces,
     UploadState,
     WantedPiece,
+    digest_after,
 )
 from infra.client.landing import Landing
 from infra.client.local_tree import bundles
+from infra.client.spelled_path import SandboxPath, spelled
 from infra.files.downloading import CHANGED
 from infra.ids import new_id
 
@@ -47,23 +54,34 @@ ANSWER_S = 5.0
 """A request that was in a service's hands when it was killed is never answered; asked again it does no harm."""
 WALK_ANSWER_S = 30.0
 """Going through a tree may have to wait for its turn."""
+BEGUN_ANEW = Conflict("something that was copied already has changed since: it is begun anew").failure()
 TRIES = 5
 """For a file that is changed while it is read."""
+WANTED_BYTES = 500_000
+"""Of the names in one request, well below what the server takes."""
+ENVELOPE = 100
+MOST_LINKS = 2000
+"""That are kept for the end: a sandbox can have any number of them."""
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 2.0
 
 Request = Callable[[str, FileRequest, type[Any], float], Awaitable[Any]]
 
 
-async def upload(request: Request, local: Path, path: str, transfer: str | None, asked_by: str | None) -> TransferDone:
-    asking = _Asking(request)
+async def upload(
+    request: Request, local: Path, path: SandboxPath, transfer: str | None, asked_by: str | None
+) -> TransferDone:
+    asking, at = _Asking(request), spelled(path)
     transfer = transfer or new_id("up")
-    begun: UploadState = await asking("upload", Upload(path=path, transfer=transfer, asked_by=asked_by))
+    beginning = Upload(path=at.text, path_bytes=at.encoded, transfer=transfer, asked_by=asked_by)
+    begun: UploadState = await asking("upload", beginning)
     try:
-        number = 0
-        packing = bundles(local)
+        packing = await asyncio.to_thread(_after, local, begun)
+        if packing is None:
+            await asking("upload_end", UploadEnd(transfer=transfer, failure=BEGUN_ANEW))
+            begun, packing = await asking("upload", beginning), bundles(local)
+        number = begun.number
         while (pieces := await asyncio.to_thread(next, packing, None)) is not None:
-            if number >= begun.number:
-                await asking("upload_pieces", UploadPieces(transfer=transfer, number=number, pieces=pieces))
+            await asking("upload_pieces", UploadPieces(transfer=transfer, number=number, pieces=pieces))
             number += 1
         done: TransferDone = await asking("upload_end", UploadEnd(transfer=transfer))
     except (ClocheError, OSError) as error:
@@ -74,10 +92,19 @@ async def upload(request: Request, local: Path, path: str, transfer: str | None,
     return done
 
 
-async def download(request: Request, path: str, local: Path, asked_by: str | None) -> TransferDone:
-    asking = _Asking(request)
+def _after(local: Path, begun: UploadState) -> Iterator[tuple[UploadPiece, ...]] | None:
+    """What is still to be sent; None if what was taken already is not what is here now."""
+    packing, digest = bundles(local), ""
+    for pieces in islice(packing, begun.number):
+        digest = digest_after(digest, pieces)
+    return packing if digest == begun.digest else None
+
+
+async def download(request: Request, path: SandboxPath, local: Path, asked_by: str | None) -> TransferDone:
+    asking, at = _Asking(request), spelled(path)
     transfer = new_id("down")
-    begun: DownloadBegun = await asking("download", Download(path=path, transfer=transfer, asked_by=asked_by))
+    beginning = Download(path=at.text, path_bytes=at.encoded, transfer=transfer, asked_by=asked_by)
+    begun: DownloadBegun = await asking("download", beginning)
     try:
         await _Download(asking, transfer, begun.entry, local).run()
         done: TransferDone = await asking("download_end", DownloadEnd(transfer=transfer))
@@ -131,36 +158,47 @@ class _Download:
                 raise Invalid(f"{self._top.path} is neither a file nor a directory")
 
     async def _tree(self, landing: Landing) -> None:
-        """Links come last: nothing is written through one."""
+        """Links come last, as far as memory allows: none leads out of the landing, but it might lead another way."""
         await asyncio.to_thread(landing.directory, self._beneath(self._top), self._top.mode)
         links: list[FileEntry] = []
+        too_deep = 0
+        async for page in self._pages():
+            for entry in page.entries:
+                if entry.kind == EntryKind.DIRECTORY:
+                    await asyncio.to_thread(landing.directory, self._beneath(entry), entry.mode)
+            await self._files(landing, [entry for entry in page.entries if entry.kind == EntryKind.FILE])
+            links += [entry for entry in page.entries if entry.kind == EntryKind.SYMLINK]
+            if len(links) > MOST_LINKS:
+                await self._links(landing, links)
+                links = []
+            too_deep += page.too_deep
+        await self._links(landing, links)
+        await asyncio.to_thread(landing.finish)
+        if too_deep:
+            raise SandboxCopyFailed(f"{self._top.path}: {too_deep} directories in it are too deep, and are not copied")
+
+    async def _pages(self) -> AsyncIterator[EntryPage]:
         after: str | None = None
         while True:
             page: EntryPage = await self._asking(
                 "download_entries", DownloadEntries(transfer=self._transfer, after=after)
             )
-            for entry in page.entries:
-                if entry.kind == EntryKind.DIRECTORY:
-                    await asyncio.to_thread(landing.directory, self._beneath(entry), entry.mode)
-            links += [entry for entry in page.entries if entry.kind == EntryKind.SYMLINK]
-            await self._files(landing, [entry for entry in page.entries if entry.kind == EntryKind.FILE])
+            yield page
             if page.next is None:
-                break
+                return
             after = page.next
-        for entry in links:
+
+    async def _links(self, landing: Landing, entries: Sequence[FileEntry]) -> None:
+        for entry in entries:
             target = unspell(entry.symlink or "", entry.symlink_bytes)
             await asyncio.to_thread(landing.link, self._beneath(entry), target)
-        await asyncio.to_thread(landing.finish)
 
     async def _files(self, landing: Landing, entries: list[FileEntry]) -> None:
         waiting = list(reversed(entries))
         offset, version, tries = 0, None, 0
         while waiting:
-            wanted = [
-                WantedPiece(path=entry.path, path_bytes=entry.path_bytes) for entry in waiting[: -MAX_PIECES - 1 : -1]
-            ]
-            first = waiting[-1]
-            wanted[0] = WantedPiece(path=first.path, path_bytes=first.path_bytes, offset=offset, version=version)
+            wanted = _wanted(waiting)
+            wanted[0] = msgspec.structs.replace(wanted[0], offset=offset, version=version)
             page: PiecePage = await self._asking(
                 "download_pieces", DownloadPieces(transfer=self._transfer, wanted=tuple(wanted))
             )
@@ -187,7 +225,20 @@ class _Download:
 
     def _beneath(self, entry: FileEntry) -> bytes:
         """Relative to the top; what the sandbox says is checked when it is used."""
-        return _raw(entry)[len(_raw(self._top)) :].lstrip(b"/")
+        return entry.raw_path[len(self._top.raw_path) :].lstrip(b"/")
+
+
+def _wanted(waiting: Sequence[FileEntry]) -> list[WantedPiece]:
+    """The last of them first, as many as one message takes."""
+    wanted: list[WantedPiece] = []
+    room = WANTED_BYTES
+    for entry in islice(reversed(waiting), MAX_PIECES):
+        at = spelled(entry.raw_path)
+        room -= 2 * len(at.text) + len(at.encoded or "") + ENVELOPE
+        if wanted and room < 0:
+            break
+        wanted.append(WantedPiece(path=at.text, path_bytes=at.encoded))
+    return wanted
 
 
 def _is_changed(piece: DownloadPiece) -> bool:
@@ -199,7 +250,3 @@ def _check(piece: DownloadPiece) -> None:
         raise from_failure(piece.failure)
     if not piece.data and piece.offset < piece.size:
         raise SandboxCopyFailed("a file ended before its end")
-
-
-def _raw(entry: FileEntry) -> bytes:
-    return unspell(entry.path, entry.path_bytes)

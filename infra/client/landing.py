@@ -12,9 +12,9 @@ from contracts.files import FileEntry
 from contracts.spelling import parts
 from contracts.transfers import DownloadPiece
 from infra.files.paths import Names, check_length
-from infra.files.staging import PREFIX, NewFile, existing
+from infra.files.staging import NewFile, existing
 from infra.files.trouble import told
-from infra.files.workspace import Parent, Workspace
+from infra.files.workspace import PREFIX, Parent, Workspace
 
 OWNER_MAY_ALL = 0o700
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -1,5 +1,6 @@
 """Making directories, moving, removing."""
 
+import errno
 import os
 import stat
 import time
@@ -8,12 +9,13 @@ from contextlib import suppress
 from itertools import count
 from pathlib import Path
 
-from contracts.errors import Conflict, SandboxPathDenied
+from contracts.errors import Conflict, Invalid, SandboxPathDenied
 from contracts.files import DirectoryMade, FileRemoved, FileRenamed, MakeDirectory, MoveFile, RemoveFile
 from infra.files.beneath import mount_of, reopen
+from infra.files.directories import some_names
 from infra.files.kernel import rename_without_replacing
 from infra.files.trouble import told
-from infra.files.workspace import Workspace
+from infra.files.workspace import Parent, Workspace
 
 PATIENCE_S = 100.0
 """For emptying a directory: somebody may be filling it all the time."""
@@ -29,15 +31,22 @@ def make_directory(workspace: Workspace, request: MakeDirectory) -> DirectoryMad
 
 def move_file(workspace: Workspace, request: MoveFile) -> FileRenamed:
     """Raises `SandboxFileNotFound`, `SandboxPathDenied`, `Invalid` where something is there and must stay."""
-    names, to = workspace.names(request.path, request.path_bytes), workspace.names(request.to)
+    names, to = workspace.names(request.path, request.path_bytes), workspace.names(request.to, request.to_bytes)
     with told(workspace.shown(names)), workspace.parent(names, reading=True) as source:
         os.stat(source.name, dir_fd=source.descriptor, follow_symlinks=False)
         with told(workspace.shown(to)), workspace.parent(to, make=True) as target:
             if request.overwrite:
                 os.rename(source.name, target.name, src_dir_fd=source.descriptor, dst_dir_fd=target.descriptor)
             else:
-                rename_without_replacing(source.descriptor, source.name, target.descriptor, target.name)
+                _rename(source, target)
     return FileRenamed(path=workspace.shown(to), moved_from=workspace.shown(names))
+
+
+def _rename(source: Parent, target: Parent) -> None:
+    try:
+        rename_without_replacing(source.descriptor, source.name, target.descriptor, target.name)
+    except FileExistsError:
+        raise Invalid("it is there already, and is replaced only when that is asked for") from None
 
 
 def remove_file(workspace: Workspace, request: RemoveFile) -> FileRemoved:
@@ -51,9 +60,18 @@ def remove_file(workspace: Workspace, request: RemoveFile) -> FileRemoved:
         elif request.recursive:
             removed = _remove_tree(target.descriptor, target.name)
         else:
-            os.rmdir(target.name, dir_fd=target.descriptor)
+            _remove_empty(target)
             removed = 1
     return FileRemoved(path=workspace.shown(names), entries=removed)
+
+
+def _remove_empty(target: Parent) -> None:
+    try:
+        os.rmdir(target.name, dir_fd=target.descriptor)
+    except OSError as error:
+        if error.errno != errno.ENOTEMPTY:
+            raise
+        raise Invalid("the directory is not empty: only recursively is it removed with all that is in it") from None
 
 
 def _remove_tree(parent: int, name: bytes) -> int:
@@ -62,12 +80,14 @@ def _remove_tree(parent: int, name: bytes) -> int:
     deadline = time.monotonic() + PATIENCE_S
     top = _open_to_empty(parent, name)
     try:
-        while names := [os.fsencode(each) for each in os.listdir(top)]:  # noqa: PTH208 - of a descriptor
+        while names := some_names(top):
             for each in names:
                 with suppress(FileNotFoundError):
                     removed += _remove_entry(top, each, numbers)
             if time.monotonic() > deadline:
-                raise Conflict("something goes on writing into it")
+                raise Conflict(
+                    "it is not empty yet: something goes on writing into it, or there is very much: ask again"
+                )
         os.rmdir(name, dir_fd=parent)
     finally:
         os.close(top)
@@ -82,7 +102,7 @@ def _remove_entry(top: int, name: bytes, numbers: Iterator[int]) -> int:
     removed = 0
     directory = _open_to_empty(top, name)
     try:
-        for child in [os.fsencode(each) for each in os.listdir(directory)]:  # noqa: PTH208
+        for child in some_names(directory):
             with suppress(FileNotFoundError):
                 removed += _lift(directory, child, top, numbers)
     finally:

@@ -44,7 +44,7 @@ def begin_download(workspace: Workspace, transfer: Transfer) -> DownloadBegun:
 def give_entries(workspace: Workspace, request: DownloadEntries, transfer: Transfer) -> EntryPage:
     with told(workspace.shown(transfer.names), SandboxCopyFailed):
         page = page_of(workspace, transfer.names, recursive=True, after=request.after, limit=MAX_ENTRIES)
-    return EntryPage(entries=page.entries, next=page.next)
+    return EntryPage(entries=page.entries, next=page.next, too_deep=page.too_deep)
 
 
 def give_pieces(workspace: Workspace, request: DownloadPieces, transfer: Transfer) -> Given:

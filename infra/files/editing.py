@@ -20,7 +20,7 @@ class Replaced(NamedTuple):
 
 
 def replaced(data: bytes, old: bytes, new: bytes, *, everywhere: bool) -> Replaced:
-    """Pure. Raises `SandboxEditNoMatch`, and unless `everywhere` also `SandboxEditManyMatches`.
+    """Pure. Raises `SandboxEditNoMatch`, `SandboxEditManyMatches` unless `everywhere`, `SandboxFileTooLarge`.
 
     Places that overlap are several: nobody can tell which one was meant. Everywhere is from the left, none overlapping.
     """
@@ -28,7 +28,9 @@ def replaced(data: bytes, old: bytes, new: bytes, *, everywhere: bool) -> Replac
     if first < 0:
         raise SandboxEditNoMatch("the text to be replaced is not in the file")
     if everywhere:
-        return Replaced(data.replace(old, new), data.count(old), first)
+        count = data.count(old)
+        _bound(len(data) + count * (len(new) - len(old)))
+        return Replaced(data.replace(old, new), count, first)
     if data.find(old, first + 1) >= 0:
         count = max(2, data.count(old))
         raise SandboxEditManyMatches(
@@ -36,6 +38,13 @@ def replaced(data: bytes, old: bytes, new: bytes, *, everywhere: bool) -> Replac
             matches=str(count),
         )
     return Replaced(data[:first] + new + data[first + len(old) :], 1, first)
+
+
+def _bound(size: int) -> None:
+    """Of the file, before and after: a short text that is there often can become any number of bytes."""
+    if size > MAX_EDITED_FILE:
+        what = f"{size} bytes; only files that have up to {MAX_EDITED_FILE}, and keep to it, are edited"
+        raise SandboxFileTooLarge(what, size=str(size), limit=str(MAX_EDITED_FILE))
 
 
 def edit_file(workspace: Workspace, staging: Staging, request: EditFile) -> FileEdited:
@@ -48,10 +57,7 @@ def edit_file(workspace: Workspace, staging: Staging, request: EditFile) -> File
         existing(target)
         with workspace.file(names) as descriptor:
             before = os.fstat(descriptor)
-            if before.st_size > MAX_EDITED_FILE:
-                raise SandboxFileTooLarge(
-                    f"{before.st_size} bytes; files of up to {MAX_EDITED_FILE} are edited", size=str(before.st_size)
-                )
+            _bound(before.st_size)
             data = read_exactly(descriptor, before.st_size)
         done = replaced(data, old, new, everywhere=request.replace_all)
         with staging.new_file(target) as made:

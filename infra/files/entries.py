@@ -13,7 +13,8 @@ from contracts.errors import ClocheError, Invalid, Unavailable
 from contracts.events.file import EntryKind
 from contracts.files import FileEntry, FileListing, GlobFiles, ListFiles, StatFile
 from contracts.spelling import spell
-from infra.files.paths import Names, shown
+from infra.files.directories import next_name, sorted_names
+from infra.files.paths import MAX_NAME, Names, fits, shown
 from infra.files.patterns import PathPattern
 from infra.files.trouble import told
 from infra.files.workspace import Workspace
@@ -24,6 +25,8 @@ PATIENCE_S = 3.0
 """For one page, less than any asker waits: it ends early, and says where to go on."""
 AT_A_TIME = 64
 """Entries of a directory that are looked at while it is open."""
+
+LONGEST_NAME = b"x" * MAX_NAME
 
 Wanted = Callable[[bytes], bool]
 
@@ -39,6 +42,8 @@ class Page(NamedTuple):
     entries: tuple[FileEntry, ...]
     next: str | None
     """The cursor of what follows; None at the end."""
+    too_deep: int
+    """Directories that were not gone into."""
 
 
 def stat_file(workspace: Workspace, request: StatFile) -> FileEntry:
@@ -76,7 +81,11 @@ def glob_files(workspace: Workspace, request: GlobFiles) -> FileListing:
 
 def _listing(workspace: Workspace, names: Names, page: Page) -> FileListing:
     return FileListing(
-        path=workspace.shown(names), entries=page.entries, truncated=page.next is not None, next=page.next
+        path=workspace.shown(names),
+        entries=page.entries,
+        truncated=page.next is not None,
+        next=page.next,
+        too_deep=page.too_deep,
     )
 
 
@@ -92,17 +101,18 @@ def page_of(
     """Sorted by names; a directory stands before what is in it."""
     found: list[FileEntry] = []
     deadline = time.monotonic() + PATIENCE_S
-    size, last = 0, None
+    size, last, too_deep = 0, None, 0
     for child in walk(workspace, names, recursive=recursive, after=_cursor(after)):
         if len(found) == limit or size > MAX_PAGE_BYTES or (last is not None and time.monotonic() > deadline):
-            return Page(tuple(found), last)
+            return Page(tuple(found), last, too_deep)
         last = base64.b64encode(b"/".join(child.names)).decode()
+        too_deep += recursive and stat.S_ISDIR(child.info.st_mode) and not may_be_entered((*names, *child.names))
         if wanted is not None and not wanted(b"/".join(child.names)):
             continue
         entry = entry_of(workspace, (*names, *child.names), child.info, child.link)
         found.append(entry)
         size += len(codec.encode(entry))
-    return Page(tuple(found), None)
+    return Page(tuple(found), None, too_deep)
 
 
 def _cursor(after: str | None) -> Names:
@@ -116,7 +126,7 @@ def walk(workspace: Workspace, names: Names, *, recursive: bool, after: Names = 
     """Everything beneath a directory that comes after `after`, in order.
 
     No descriptor is held between two directories, so depth costs none. A directory that goes away, cannot be looked
-    into or is a mount point has no entries. Raises what opening `names` raises.
+    into, is a mount point or is too deep has no entries. Raises what opening `names` raises.
     """
     waiting = [_children(workspace, names, (), after)]
     while waiting:
@@ -126,8 +136,14 @@ def walk(workspace: Workspace, names: Names, *, recursive: bool, after: Names = 
             continue
         if child.names > after:
             yield child
-        if recursive and stat.S_ISDIR(child.info.st_mode) and child.names >= after[: len(child.names)]:
+        is_entered = recursive and stat.S_ISDIR(child.info.st_mode) and may_be_entered((*names, *child.names))
+        if is_entered and child.names >= after[: len(child.names)]:
             waiting.append(_quietly(workspace, names, child.names, after))
+
+
+def may_be_entered(directory: Names) -> bool:
+    """Whether everything that can be in it can be asked for."""
+    return fits((*directory, LONGEST_NAME))
 
 
 def _quietly(workspace: Workspace, top: Names, names: Names, after: Names) -> Iterator[Child]:
@@ -137,15 +153,16 @@ def _quietly(workspace: Workspace, top: Names, names: Names, after: Names) -> It
 
 def _children(workspace: Workspace, top: Names, names: Names, after: Names) -> Iterator[Child]:
     """Sorted. What comes before `after` and is not on its way is not even looked at, and the rest only when wanted."""
-    least = after[len(names)] if after[: len(names)] == names and len(after) > len(names) else b""
-    with workspace.directory((*top, *names)) as directory:
-        found = os.listdir(directory)  # noqa: PTH208 - of a descriptor
-    wanted = sorted(encoded for name in found if (encoded := os.fsencode(name)) >= least)
-    del found
-    for first in range(0, len(wanted), AT_A_TIME):
+    is_on_the_way = after[: len(names)] == names and len(after) > len(names)
+    least: bytes | None = after[len(names)] if is_on_the_way else b""
+    while least is not None:
         with workspace.directory((*top, *names)) as directory:
-            some = [_child(directory, (*names, name)) for name in wanted[first : first + AT_A_TIME]]
-        yield from (child for child in some if child is not None)
+            found = sorted_names(directory, least)
+        for first in range(0, len(found), AT_A_TIME):
+            with workspace.directory((*top, *names)) as directory:
+                some = [_child(directory, (*names, name)) for name in found[first : first + AT_A_TIME]]
+            yield from (child for child in some if child is not None)
+        least = next_name(found)
 
 
 def _child(directory: int, names: Names) -> Child | None:

@@ -17,16 +17,20 @@ MAX_DEPTH = 256
 def names_of(path: str, path_bytes: str | None, inside: str) -> Names:
     """Raises `Invalid` for what cannot be a path, `SandboxPathDenied` for what is not in the workspace."""
     raw = _raw(path, path_bytes)
-    if not raw or b"\x00" in raw or len(raw) > MAX_PATH:
-        raise Invalid(f"a path has 1 to {MAX_PATH} bytes, none of them NUL")
+    if not raw or b"\x00" in raw:
+        raise Invalid("a path is not empty and has no NUL")
     if raw == b"~" or raw.startswith(b"~/"):
         raw = raw[2:]
     names = tuple(name for name in raw.split(b"/") if name not in (b"", b"."))
     if b".." in names:
         raise SandboxPathDenied(f"{_readable(raw)}: `..` is refused")
+    if raw.startswith(b"/"):
+        names = _beneath(names, raw, inside)
     check_length(names)
-    if not raw.startswith(b"/"):
-        return names
+    return names
+
+
+def _beneath(names: Names, raw: bytes, inside: str) -> Names:
     above = inside_names(inside)
     if names[: len(above)] != above:
         raise SandboxPathDenied(f"{_readable(raw)} is not in {inside}")
@@ -35,8 +39,15 @@ def names_of(path: str, path_bytes: str | None, inside: str) -> Names:
 
 def check_length(names: Names) -> None:
     """Raises `Invalid`."""
-    if len(names) > MAX_DEPTH or any(len(name) > MAX_NAME for name in names):
-        raise Invalid(f"{_readable(b'/'.join(names))}: {MAX_DEPTH} names at most, of {MAX_NAME} bytes each")
+    if not fits(names):
+        what = f"{MAX_DEPTH} names at most, of {MAX_NAME} bytes each, {MAX_PATH} in all"
+        raise Invalid(f"{_readable(b'/'.join(names))}: {what}")
+
+
+def fits(names: Names) -> bool:
+    """Whether this can be asked for."""
+    is_short = len(names) <= MAX_DEPTH and sum(map(len, names)) + len(names) - 1 <= MAX_PATH
+    return is_short and all(len(name) <= MAX_NAME for name in names)
 
 
 def _raw(path: str, path_bytes: str | None) -> bytes:

@@ -10,6 +10,7 @@ from contracts.errors import Invalid
 class PathPattern:
     """`*` and `?` stay within a name, `**` goes over directories, `[a-z]` and `[!a-z]` are a character, `{a,b}` either.
 
+    What is not UTF-8 in a name counts as a character, too.
     A pattern without `/` is matched against the last name where `by_name` says so. Raises `Invalid` for a bad one.
     """
 
@@ -18,26 +19,31 @@ class PathPattern:
         if pattern.startswith("/") or ".." in pattern.split("/"):
             raise Invalid(f"{pattern[:200]!r} is not a pattern beneath a directory: no leading `/`, no `..`")
         self._by_name = by_name and "/" not in pattern
-        self._regexp = regexp("(?s)" + _translated(pattern), shown=pattern)
+        self._regexp = regexp(_translated(pattern), flags="(?s)", shown=pattern)
 
     def matches(self, path: bytes) -> bool:
         """`path` is relative to where the search began."""
         subject = path.rpartition(b"/")[2] if self._by_name else path
-        return self._regexp.fullmatch(subject) is not None
+        return self._regexp.fullmatch(subject if subject.isascii() else _as_text(subject)) is not None
 
 
-def regexp(pattern: str, *, shown: str, within_lines: bool = False) -> Any:
+def _as_text(name: bytes) -> bytes:
+    """The engine matches characters: what is not UTF-8 counts as one."""
+    return name.decode(errors="replace").encode()
+
+
+def regexp(pattern: str, *, flags: str = "", shown: str, within_lines: bool = False) -> Any:
     """Compiled, for bytes; `within_lines`: no match ever reaches over a line break. Raises `Invalid`."""
     options = re2.Options()
     options.log_errors = False
     options.never_capture = True
     options.never_nl = within_lines
     try:
-        return re2.compile(pattern.encode(), options)
+        return re2.compile((flags + pattern).encode(), options)
     except re2.error as error:
         said = error.args[0] if error.args else ""
         why = said.decode(errors="replace") if isinstance(said, bytes) else str(said)
-        raise Invalid(f"{shown[:200]!r} is not a pattern: {why}") from None
+        raise Invalid(f"{shown[:200]!r} is not a pattern: {why.replace(flags, '', 1)}") from None
 
 
 def _translated(pattern: str) -> str:

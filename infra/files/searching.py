@@ -7,12 +7,17 @@ make another engine try for ever is no slower here.
 import os
 import stat
 import time
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from contracts import codec
 from contracts.errors import ClocheError, Invalid, Unavailable
 from contracts.files import GrepFiles, GrepMatch, GrepResult
 from contracts.spelling import Spelled
+from infra.files.directories import AT_A_TIME, next_name, sorted_names
+from infra.files.entries import may_be_entered
 from infra.files.lines import Line, lines_with
 from infra.files.paths import Names, shown
 from infra.files.patterns import PathPattern, regexp
@@ -56,12 +61,12 @@ class _Search:
         self._top = top
         self._request = request
         flags = "(?mi)" if request.ignore_case else "(?m)"
-        self._regexp = _checked(regexp(flags + request.pattern, shown=request.pattern, within_lines=True))
+        self._regexp = _checked(regexp(request.pattern, flags=flags, shown=request.pattern, within_lines=True))
         self._window = max(LEAST_WINDOW, min(WINDOW, WORK // self._regexp.programsize))
         self._files = None if request.files is None else PathPattern(request.files, by_name=True)
         self._deadline = time.monotonic() + request.timeout_ms / 1000
         self._found: list[GrepMatch] = []
-        self._size = self._searched = self._matched = self._binary = 0
+        self._size = self._searched = self._matched = self._binary = self._too_deep = 0
         self._done = 0
         """Work since the clock was looked at."""
 
@@ -74,6 +79,7 @@ class _Search:
             binary_skipped=self._binary,
             truncated=truncated_by is not None,
             truncated_by=truncated_by,
+            too_deep=self._too_deep,
         )
 
     def run(self) -> None:
@@ -86,40 +92,59 @@ class _Search:
             self._file(descriptor, ())
 
     def _tree(self) -> None:
-        waiting: list[Names] = [()]
+        waiting = [self._directory(())]
         while waiting:
-            names = waiting.pop()
-            try:
-                waiting += reversed(self._directory(names))
-            except (OSError, ClocheError):
-                # Gone, or not to be looked into; only the directory that was asked for must be there.
-                if not names:
-                    raise
+            beneath = next(waiting[-1], None)
+            if beneath is None:
+                waiting.pop()
+            elif may_be_entered((*self._top, *beneath)):
+                waiting.append(self._quietly(beneath))
+            else:
+                self._too_deep += 1
 
-    def _directory(self, names: Names) -> list[Names]:
-        """Search its files; answers the directories in it."""
+    def _quietly(self, names: Names) -> Iterator[Names]:
+        """Gone, or not to be looked into; only the directory that was asked for must be there."""
+        with suppress(OSError, ClocheError):
+            yield from self._directory(names)
+
+    def _directory(self, names: Names) -> Iterator[Names]:
+        """Search its files; then the directories in it."""
         self._look_at_clock()
-        with self._workspace.directory((*self._top, *names)) as directory:
-            files, directories = self._sorted_entries(directory)
-            for name in files:
-                self._look_at_clock()
-                path = (*names, name)
-                if self._files is None or self._files.matches(b"/".join(path)):
-                    self._open(directory, path)
-        return [(*names, name) for name in directories]
-
-    def _sorted_entries(self, directory: int) -> tuple[list[bytes], list[bytes]]:
-        """The files and the directories in a directory; links and everything else are left out."""
-        files: list[bytes] = []
         directories: list[bytes] = []
-        with os.scandir(directory) as entries:
-            for entry in entries:
-                self._look_at_clock()
-                if entry.is_file(follow_symlinks=False):
-                    files.append(os.fsencode(entry.name))
-                elif entry.is_dir(follow_symlinks=False):
-                    directories.append(os.fsencode(entry.name))
-        return sorted(files), sorted(directories)
+        least: bytes | None = b""
+        while least is not None:
+            with self._workspace.directory((*self._top, *names)) as directory:
+                wanted = partial(self._is_file, [] if least else directories)
+                files = sorted_names(directory, least, wanted=wanted)
+                for name in files:
+                    self._look_at_clock()
+                    if self._files is None or self._files.matches(b"/".join((*names, name))):
+                        self._open(directory, (*names, name))
+            least = next_name(files)
+        if len(directories) < AT_A_TIME:
+            yield from ((*names, name) for name in sorted(directories))
+        else:
+            yield from self._many_directories(names)
+
+    def _many_directories(self, names: Names) -> Iterator[Names]:
+        least: bytes | None = b""
+        while least is not None:
+            with self._workspace.directory((*self._top, *names)) as directory:
+                found = sorted_names(directory, least, wanted=self._is_directory)
+            yield from ((*names, name) for name in found)
+            least = next_name(found)
+
+    def _is_file(self, directories: list[bytes], entry: "os.DirEntry[str]") -> bool:
+        """Directories are noted on the way, as many as are bearable."""
+        self._look_at_clock()
+        if len(directories) < AT_A_TIME and entry.is_dir(follow_symlinks=False):
+            directories.append(os.fsencode(entry.name))
+            return False
+        return entry.is_file(follow_symlinks=False)
+
+    def _is_directory(self, entry: "os.DirEntry[str]") -> bool:
+        self._look_at_clock()
+        return entry.is_dir(follow_symlinks=False)
 
     def _open(self, directory: int, path: Names) -> None:
         """It was a file a moment ago: if it is a pipe by now, opening it does not wait, and it is not read."""

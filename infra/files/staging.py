@@ -1,4 +1,4 @@
-"""New files on their way into a workspace: whole before anybody inside can see them.
+"""New files, and directories, on their way into a workspace: whole before anybody inside can see them.
 
 They are written in a directory of the node, on the same file system, where nothing of the sandbox reaches; a rename
 makes them visible. What a crash leaves there is removed when the service starts again.
@@ -14,10 +14,9 @@ from typing import NamedTuple
 
 from contracts.errors import Invalid, SandboxPathDenied
 from infra.files.kernel import rename_without_replacing
-from infra.files.workspace import Parent, Workspace
+from infra.files.workspace import PREFIX, Parent, Workspace
 
 FILE_MODE = 0o644
-PREFIX = b".cloche-new-"
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -32,7 +31,7 @@ class Staging:
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         for left in self.directory.iterdir():
             if os.fsencode(left.name).startswith(PREFIX):
-                left.unlink()
+                left.rmdir() if left.is_dir() else left.unlink()
 
     @contextmanager
     def new_file(self, target: Parent) -> Iterator["NewFile"]:

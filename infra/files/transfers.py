@@ -11,7 +11,7 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
-from contracts.errors import Conflict, Invalid
+from contracts.errors import Conflict, Failure, Invalid
 from contracts.ids import is_token
 from infra.files.paths import Names
 
@@ -43,10 +43,18 @@ class Transfer(Struct, frozen=True, kw_only=True):
     path: str
     """base64 of the names on the way to the top, joined."""
     begun_ns: int
+    life: str = ""
+    """Of the sandbox: what was copied into another one may not be there any more."""
     number: int = 0
     files: int = 0
     bytes: int = 0
+    digest: str = ""
+    """Of the pieces that were taken."""
     part: Part | None = None
+    is_over: bool = False
+    """Its end is told, or is about to be: nothing is copied any more, and no other end is told."""
+    failure: Failure | None = None
+    """With which it ended."""
     asked: str | None = None
     """A digest of the last pieces that were wanted: asked for again they are not counted again."""
 
@@ -153,7 +161,11 @@ class Transfers:
         try:
             return msgspec.json.decode(file.read_bytes(), type=Transfer)
         except (FileNotFoundError, msgspec.MsgspecError):
-            raise Invalid(f"there is no transfer {name[:80]!r}: it has ended, or was given up") from None
+            raise no_transfer(name) from None
+
+
+def no_transfer(transfer: str) -> Invalid:
+    return Invalid(f"there is no transfer {transfer[:80]!r}: it has ended, or was given up")
 
 
 def _age_s(path: Path) -> float:

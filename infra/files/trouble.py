@@ -25,14 +25,22 @@ _BUSY = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 def told(path: str, failed: type[ClocheError] = SandboxWriteFailed) -> Iterator[None]:
     """Every failure within names `path`. An `OSError` becomes a situation: `failed` where it is nobody's mistake."""
     try:
-        yield
-    except OSError as error:
-        raise situation(error, path, failed) from None
+        with translated(path, failed):
+            yield
     except ClocheError as error:
         if "path" in error.details:
             raise
         message = error.message if path in error.message else f"{path}: {error.message}"
         raise type(error)(message, **error.details, path=path) from None
+
+
+@contextmanager
+def translated(path: str, failed: type[ClocheError]) -> Iterator[None]:
+    """An `OSError` becomes a situation that names `path`; every other failure stays as it is."""
+    try:
+        yield
+    except OSError as error:
+        raise situation(error, path, failed) from None
 
 
 def situation(error: OSError, path: str, failed: type[ClocheError] = SandboxWriteFailed) -> ClocheError:

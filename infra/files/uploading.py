@@ -10,18 +10,24 @@ import msgspec
 from contracts.errors import Conflict, Invalid, SandboxCopyFailed, SandboxFileTooLarge
 from contracts.events.file import EntryKind
 from contracts.spelling import parts, unspell
-from contracts.transfers import UploadPiece, UploadPieces, UploadState
+from contracts.transfers import UploadPiece, UploadPieces, UploadState, digest_after
 from infra.files.paths import Names, check_length
-from infra.files.staging import PREFIX, NewFile, existing
+from infra.files.staging import NewFile, existing
 from infra.files.transfers import PART, Part, Transfer, Transfers, encoded, open_place
 from infra.files.trouble import told
-from infra.files.workspace import Parent, Workspace
+from infra.files.workspace import PREFIX, Parent, Workspace
 
 _PART = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def upload_state(transfer: Transfer) -> UploadState:
-    return UploadState(transfer=transfer.transfer, number=transfer.number, files=transfer.files, bytes=transfer.bytes)
+    return UploadState(
+        transfer=transfer.transfer,
+        number=transfer.number,
+        files=transfer.files,
+        bytes=transfer.bytes,
+        digest=transfer.digest,
+    )
 
 
 def take_pieces(
@@ -41,7 +47,8 @@ def take_pieces(
             transfer = _Piece(workspace, transfer, piece, place).take(most)
     finally:
         os.close(place)
-    transfer = msgspec.structs.replace(transfer, number=transfer.number + 1)
+    digest = digest_after(transfer.digest, request.pieces)
+    transfer = msgspec.structs.replace(transfer, number=transfer.number + 1, digest=digest)
     transfers.save(transfer)
     return transfer
 
@@ -141,7 +148,7 @@ class _Piece:
             finally:
                 with suppress(FileNotFoundError):
                     os.unlink(name, dir_fd=self._place)
-        return msgspec.structs.replace(self._transfer, files=self._transfer.files + 1)
+        return self._transfer
 
     def _put_link(self, name: bytes, target: Parent) -> None:
         """In the place of a link or a file; a directory stays."""

@@ -1,19 +1,24 @@
 """A workspace, open for file operations: what may be touched in it, and whose its files are."""
 
 import os
+import secrets
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
 
 from contracts.errors import Invalid, SandboxPathDenied
 from contracts.spec import Permissions
 from infra.files.beneath import Found, Top, Way, find, reopen
+from infra.files.kernel import rename_without_replacing
 from infra.files.paths import Names, inside_names, names_of, shown
 from infra.files.permissions import Allowed, Rights, rights_of
 
 DIRECTORY_MODE = 0o755
+PREFIX = b".cloche-new-"
+"""Begins the name of what is not ready yet."""
 EVERYTHING = Permissions()
 _OPEN_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY
 
@@ -45,13 +50,16 @@ class Workspace:
         permissions: Permissions = EVERYTHING,
         *,
         way: Way = Way.OPENAT2,
+        staging: Path | None = None,
     ) -> None:
+        """`staging` is a directory of the node where new directories are made ready, if it is on this file system."""
         self.inside = inside
         self.top = Top(root, inside_names(inside))
         self.rights: Rights = rights_of(permissions)
         info = os.fstat(root)
         self.owner = Owner(info.st_uid, info.st_gid)
         self._way = way
+        self._staging = staging
 
     @classmethod
     def open(
@@ -61,11 +69,12 @@ class Workspace:
         permissions: Permissions = EVERYTHING,
         *,
         way: Way = Way.OPENAT2,
+        staging: Path | None = None,
     ) -> Self:
         """`directory` is the node's own: nothing of the sandbox is on the way to it. Raises `OSError`."""
         root = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
-            return cls(root, inside, permissions, way=way)
+            return cls(root, inside, permissions, way=way, staging=staging)
         except BaseException:
             os.close(root)
             raise
@@ -228,11 +237,35 @@ class Workspace:
 
     def _make_one(self, above: int, name: bytes, mode: int) -> None:
         try:
-            os.mkdir(name, 0o700, dir_fd=above)
+            if self._staging is None or os.geteuid() != 0:
+                self._make_here(above, name, mode)
+            else:
+                self._make_elsewhere(self._staging, above, name, mode)
         except FileExistsError:
             # Somebody was faster; or it is a link to nowhere, which is not made to lead somewhere.
             self._refuse_link(above, name)
-            return
+
+    def _make_elsewhere(self, staging: Path, above: int, name: bytes, mode: int) -> None:
+        """It is the sandbox's own before it has its name: a crash leaves none that the sandbox cannot use."""
+        place = os.open(staging, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            if os.fstat(place).st_dev != os.fstat(above).st_dev:
+                self._make_here(above, name, mode)
+                return
+            draft = PREFIX + secrets.token_hex(12).encode()
+            os.mkdir(draft, 0o700, dir_fd=place)
+            try:
+                os.chown(draft, *self.owner, dir_fd=place, follow_symlinks=False)
+                os.chmod(draft, mode, dir_fd=place)
+                rename_without_replacing(place, draft, above, name)
+            except BaseException:
+                os.rmdir(draft, dir_fd=place)
+                raise
+        finally:
+            os.close(place)
+
+    def _make_here(self, above: int, name: bytes, mode: int) -> None:
+        os.mkdir(name, 0o700, dir_fd=above)
         descriptor = os.open(name, _OPEN_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=above)
         try:
             # Between the two calls the sandbox may have put a directory of its own in this place.

@@ -1,19 +1,23 @@
 """`files`: look at and change what is in a sandbox's workspace, without running anything in it."""
 
 import asyncio
+import os
+import re
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path, PurePosixPath
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, TypeVar
 
 import typer
 
 from contracts.errors import Invalid, SandboxFileNotFound
 from contracts.events.file import EntryKind
-from contracts.files import FileContent, FileEntry, GrepResult
+from contracts.files import MAX_WRITE_CHARACTERS, FileContent, FileEntry, FileRenamed, GrepResult, TruncatedBy
 from contracts.payload import unpack
+from contracts.transfers import TransferDone
 from infra.client.files import Files
 from services.cli import commands_history, show
+from services.cli.entry_line import entry_line
 from services.cli.escaping import printable
 from services.cli.passthrough import STDOUT, write_all
 from services.cli.session import connected
@@ -22,10 +26,16 @@ from services.cli.words import say
 HELP = """Look at and change what is in a sandbox's workspace.
 
 A path is relative to the workspace (`src/a.py`), absolute as the sandbox sees it (`/workspace/src/a.py`), or begins
-with `~`, the workspace. Nothing runs inside, so a stopped or paused sandbox will do. Every call is on the log: see
-`cloche events SANDBOX --type tool`.
+with `~`, the workspace (in quotes, or the shell puts your own home there). Nothing runs inside, so a stopped or paused
+sandbox will do. Every call is on the log: see `cloche events SANDBOX --type tool`.
 """
-KINDS = {EntryKind.FILE: "-", EntryKind.DIRECTORY: "d", EntryKind.SYMLINK: "l", EntryKind.OTHER: "?"}
+MOST_READ = 4 * MAX_WRITE_CHARACTERS + 1
+"""Bytes of standard input: more than that is refused, whatever it is."""
+STOPPED_BY = {
+    "matches": "there are more: see --limit",
+    "bytes": "there are more than fit into one answer: look in one PATH, or with --files",
+    "time": "not all was searched, for it takes long: look in one PATH, or with --files",
+}
 
 SandboxArgument = Annotated[str, typer.Argument(metavar="SANDBOX")]
 PathArgument = Annotated[str, typer.Argument(metavar="PATH")]
@@ -39,8 +49,6 @@ group = typer.Typer(help=HELP, no_args_is_help=True, rich_markup_mode=None, sugg
 
 def register(app: typer.Typer) -> None:
     commands_history.register(group)
-    # Of two commands with one name the later one holds: this one also looks at the workspace itself.
-    group.command("ls")(list_files)
     app.add_typer(group, name="files")
 
 
@@ -76,8 +84,16 @@ def read(
         show.json_line(found)
         return
     write_all(STDOUT, _numbered(found) if number else unpack(found.content, found.encoding))
-    if found.truncated:
+    _say_what_is_left(found)
+
+
+def _say_what_is_left(found: FileContent) -> None:
+    if found.truncated_by == TruncatedBy.BYTES and not unpack(found.content, found.encoding).endswith(b"\n"):
+        say(f"cloche: line {found.first_line} is too long, and was cut: `cloche files get` has all of it")
+    elif found.truncated:
         say(f"cloche: {found.lines} of {found.total_lines} lines; go on with --offset {found.next_offset}")
+    elif not found.lines and (found.first_line or 1) > 1:
+        say(f"cloche: it has only {found.total_lines} lines")
 
 
 def _numbered(found: FileContent) -> bytes:
@@ -94,18 +110,17 @@ def write(
     mode: Annotated[str | None, typer.Option(help="Permission bits, such as 755.")] = None,
     json: Json = False,
 ) -> None:
-    """Write a file, with the directories on its way; at once, so nobody sees it half. Large files: `put`."""
-    data = sys.stdin.buffer.read() if content is None else content.encode()
+    """Write a file, with the directories on its way. At once, so nobody sees it half; large files: `put`."""
+    data = sys.stdin.buffer.read(MOST_READ) if content is None else os.fsencode(content)
     bits = None if mode is None else _mode(mode)
     written = ask(sandbox_id, lambda files: files.write(path, data, append=append, mode=bits))
-    _tell(written, f"{written.path} {written.size}", json=json)
+    _tell(written, f"{written.path}: {written.size} bytes", json=json)
 
 
 def _mode(text: str) -> int:
-    try:
-        return int(text, 8)
-    except ValueError:
-        raise Invalid(f"--mode {text!r} is not octal: try 644 or 755") from None
+    if not re.fullmatch("0?[0-7]{1,3}", text):
+        raise Invalid(f"--mode {text!r} is not three octal digits: try 644 or 755")
+    return int(text, 8)
 
 
 @group.command()
@@ -119,9 +134,10 @@ def edit(
 ) -> None:
     """Replace an exact text in a file."""
     edited = ask(sandbox_id, lambda files: files.edit(path, old, new, replace_all=replace_all))
-    _tell(edited, f"{edited.path}:{edited.first_line} {edited.replacements} replaced", json=json)
+    _tell(edited, f"{edited.path}:{edited.first_line}: {edited.replacements} replaced", json=json)
 
 
+@group.command("ls")
 def list_files(
     sandbox_id: SandboxArgument,
     path: FromHere = ".",
@@ -129,11 +145,23 @@ def list_files(
     recursive: Annotated[bool, typer.Option("--recursive", "-r", help="All that is beneath, too.")] = False,
     json: Json = False,
 ) -> None:
-    """List a directory, sorted: as it is now, or with --at as it was at any sequence of the log."""
+    """List a directory, or show a file. As it is now, or with --at as it was at any sequence of the log."""
     if at is not None:
         commands_history.ls(sandbox_id, "" if path == "." else path, at, recursive, json)
         return
-    each(sandbox_id, lambda files: files.list(path, recursive=recursive), show.json_line if json else _line)
+    each(sandbox_id, lambda files: _listed(files, path, recursive=recursive), show.json_line if json else _line)
+
+
+async def _listed(files: Files, path: str, *, recursive: bool) -> AsyncIterator[FileEntry]:
+    """Of a file, the file itself."""
+    try:
+        async for entry in files.list(path, recursive=recursive):
+            yield entry
+    except Invalid:
+        entry = await files.stat(path)
+        if entry.kind == EntryKind.DIRECTORY:
+            raise
+        yield entry
 
 
 @group.command("glob")
@@ -175,7 +203,7 @@ def grep(
         for number, line in enumerate(match.after, match.line + 1):
             _print_line(f"{match.path}-{number}-{line}")
     if found.truncated:
-        say(f"cloche: there is more: the answer ends for its {found.truncated_by}")
+        say(f"cloche: {STOPPED_BY.get(found.truncated_by or '', 'there are more')}")
     raise typer.Exit(0 if found.matches else 1)
 
 
@@ -210,13 +238,18 @@ def mkdir(
 @group.command("rm")
 def remove(
     sandbox_id: SandboxArgument,
-    path: PathArgument,
+    paths: Annotated[list[str], typer.Argument(metavar="PATH...")],
     recursive: Annotated[bool, typer.Option("--recursive", "-r", help="A directory with all that is in it.")] = False,
     json: Json = False,
 ) -> None:
-    """Remove a file, a link or a directory."""
-    removed = ask(sandbox_id, lambda files: files.remove(path, recursive=recursive))
-    _tell(removed, f"{removed.path} {removed.entries}", json=json)
+    """Remove files, links or directories, one after the other."""
+
+    async def work(files: Files) -> None:
+        for path in paths:
+            removed = await files.remove(path, recursive=recursive)
+            _tell(removed, f"{removed.path}: {removed.entries} removed", json=json)
+
+    ask(sandbox_id, work)
 
 
 @group.command("mv")
@@ -227,8 +260,12 @@ def move(
     overwrite: Annotated[bool, typer.Option("--force", "-f", help="Replace what is there.")] = False,
     json: Json = False,
 ) -> None:
-    """Give a file or a directory another name, making the directories on the way."""
-    moved = ask(sandbox_id, lambda files: files.move(path, to, overwrite=overwrite))
+    """Move a file or a directory. Into TO where that is a directory, else to be TO, in directories made for it."""
+
+    async def work(files: Files) -> FileRenamed:
+        return await files.move(path, await _target(files, to, PurePosixPath(path).name), overwrite=overwrite)
+
+    moved = ask(sandbox_id, work)
     _tell(moved, moved.path, json=json)
 
 
@@ -237,15 +274,22 @@ def put(
     sandbox_id: SandboxArgument,
     local: Annotated[Path, typer.Argument(metavar="LOCAL", exists=True, help="A file or a directory here.")],
     path: FromHere = ".",
+    transfer: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Any name: with the same one, an interrupted copy to PATH goes on."),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Copy a file or a tree into the sandbox. Into PATH where that is a directory, else as PATH."""
 
-    async def work(files: Files) -> Any:
-        return await files.put(local, await _target(files, path, local.resolve().name))
+    async def work(files: Files) -> TransferDone:
+        # A directory that is there may be the beginning of this very copy.
+        is_meant = transfer is not None and path != "."
+        target = path if is_meant else await _target(files, path, local.resolve().name)
+        return await files.put(local, target, transfer=transfer)
 
     done = ask(sandbox_id, work)
-    _tell(done, f"{done.path} {done.files} files {done.bytes} bytes", json=json)
+    _tell(done, f"{done.path}: {_copied(done)}", json=json)
 
 
 async def _target(files: Files, path: str, name: str) -> str:
@@ -267,7 +311,11 @@ def get(
     name = PurePosixPath(path).name or "workspace"
     target = local / (name if name != "~" else "workspace") if local.is_dir() else local
     done = ask(sandbox_id, lambda files: files.get(path, target))
-    _tell(done, f"{target} {done.files} files {done.bytes} bytes", json=json)
+    _tell(done, f"{target}: {_copied(done)}", json=json)
+
+
+def _copied(done: TransferDone) -> str:
+    return f"{done.files} {'file' if done.files == 1 else 'files'}, {done.bytes} bytes"
 
 
 def _tell(answer: object, line: str, *, json: bool) -> None:
@@ -278,8 +326,7 @@ def _tell(answer: object, line: str, *, json: bool) -> None:
 
 
 def _line(entry: FileEntry) -> None:
-    link = f" -> {entry.symlink}" if entry.symlink is not None else ""
-    print(f"{KINDS[entry.kind]}{entry.mode:03o} {entry.size:>12} {printable(entry.path)}{printable(link)}")
+    print(entry_line(entry))
 
 
 def _path(entry: FileEntry) -> None:

@@ -1,8 +1,7 @@
 """`files ls`, `cat`, `tree`, `diff`: the files of a sandbox at any sequence of the log, also after it is gone."""
 
 import asyncio
-import datetime
-import stat
+import os
 import sys
 from collections.abc import Iterable, Iterator
 from typing import Annotated
@@ -18,6 +17,7 @@ from infra.client.history import FileHistory, Past
 from infra.watching.unified import unified
 from services.cli import show
 from services.cli.diff_colours import coloured
+from services.cli.entry_line import entry_line, entry_name
 from services.cli.escaping import printable
 from services.cli.passthrough import STDOUT, write_all
 from services.cli.session import connected
@@ -28,7 +28,6 @@ At = Annotated[int | None, typer.Option("--at", min=1, help="As of this sequence
 Json = Annotated[bool, typer.Option("--json", help="One JSON object a line.")]
 
 DIFF_BYTES = 1024 * 1024
-_KINDS = {EntryKind.FILE: stat.S_IFREG, EntryKind.DIRECTORY: stat.S_IFDIR, EntryKind.SYMLINK: stat.S_IFLNK}
 
 
 def register(files: typer.Typer) -> None:
@@ -51,7 +50,7 @@ def ls(
         if json:
             show.json_line(entry)
         else:
-            print(_line(entry))
+            print(entry_line(entry))
 
 
 def cat(
@@ -64,7 +63,7 @@ def cat(
     async def go() -> None:
         async with connected() as cloche:
             sandbox = await cloche.sandbox(sandbox_id)
-            async for chunk in sandbox.history.chunks(path, at or await _now(sandbox)):
+            async for chunk in sandbox.history.chunks(os.fsencode(path), at or await _now(sandbox)):
                 await asyncio.to_thread(write_all, STDOUT, chunk)
 
     asyncio.run(go())
@@ -77,7 +76,7 @@ def tree(sandbox_id: SandboxArgument, path: PathArgument = "", at: At = None) ->
     inside = path.removeprefix(past.workspace).strip("/")
     depth = inside.count("/") + 1 if inside else 0
     for raw, branch in branches(past.tree, depth):
-        print(branch + _name(past.tree[raw], past.tree[raw].path.rpartition("/")[2]))
+        print(branch + entry_name(past.tree[raw], past.tree[raw].path.rpartition("/")[2]))
     files = [entry for entry in past.tree.values() if entry.kind == EntryKind.FILE]
     print(f"{len(past.tree)} entries, {sum(entry.size for entry in files)} bytes, at sequence {past.sequence}")
 
@@ -117,7 +116,7 @@ def diff(
 async def _past(sandbox_id: str, path: str, at: int | None, *, recursive: bool) -> Past:
     async with connected() as cloche:
         sandbox = await cloche.sandbox(sandbox_id)
-        return await sandbox.history.tree(at or await _now(sandbox), path=path, recursive=recursive)
+        return await sandbox.history.tree(at or await _now(sandbox), path=os.fsencode(path), recursive=recursive)
 
 
 async def _now(sandbox: Sandbox) -> int | None:
@@ -131,36 +130,15 @@ async def _now(sandbox: Sandbox) -> int | None:
 async def _tree(history: FileHistory, path: str, at: int | None) -> Tree:
     """Nothing where there was no such path: that is a difference too."""
     try:
-        return (await history.tree(at, path=path)).tree
+        return (await history.tree(at, path=os.fsencode(path))).tree
     except SandboxFileNotFound:
         return {}
-
-
-def _line(entry: Entry) -> str:
-    mode = stat.filemode(_KINDS.get(entry.kind, stat.S_IFIFO) | entry.mode)
-    return f"{mode} {entry.size:>12} {_time(entry.mtime_us):<19} {_name(entry, entry.path)}"
-
-
-def _time(micros: int | None) -> str:
-    if micros is None:
-        return ""
-    try:
-        when = datetime.datetime.fromtimestamp(micros / 1_000_000, tz=datetime.UTC)
-    except (ValueError, OverflowError, OSError):
-        return "?"
-    return when.strftime("%Y-%m-%d %H:%M:%S")
-
-
-def _name(entry: Entry, name: str) -> str:
-    if entry.kind == EntryKind.SYMLINK:
-        return f"{printable(name)} -> {printable(entry.symlink or '')}"
-    return printable(name) + ("/" if entry.kind == EntryKind.DIRECTORY else "")
 
 
 def _tell(difference: Difference, before: Entry | None, text: str) -> None:
     entry = difference.entry or before
     if entry is not None:
-        print(f"{difference.action} {_name(entry, entry.path)}", flush=True)
+        print(f"{difference.action} {entry_name(entry, entry.path)}", flush=True)
     if text:
         raw = text.encode()
         write_all(STDOUT, coloured(raw) if sys.stdout.isatty() else raw)

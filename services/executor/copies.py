@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from contracts.errors import BY_CODE, ClocheError, Failure, Invalid, SandboxCopyFailed
+from contracts.errors import BY_CODE, ClocheError, Conflict, Failure, Invalid, SandboxCopyFailed
 from contracts.files import FileRequest
 from contracts.transfers import (
     Download,
@@ -25,8 +25,9 @@ from contracts.transfers import (
 )
 from infra.files.downloading import begin_download, give_entries, give_pieces
 from infra.files.paths import names_of
-from infra.files.transfers import Transfer, Transfers, encoded
-from infra.files.trouble import told
+from infra.files.staging import Staging
+from infra.files.transfers import Transfer, Transfers, encoded, no_transfer
+from infra.files.trouble import translated
 from infra.files.uploading import take_pieces, upload_state
 from infra.ids import new_id
 from services.executor.places import WorkspacePlace
@@ -46,9 +47,17 @@ class Copies:
     """`walking` gives a turn at going through a tree, `changing` the right to change files of a sandbox."""
 
     def __init__(
-        self, transfers: Transfers, calls: ToolCalls, in_thread: InThread, *, walking: Turn, changing: Turn
+        self,
+        transfers: Transfers,
+        staging: Staging,
+        calls: ToolCalls,
+        in_thread: InThread,
+        *,
+        walking: Turn,
+        changing: Turn,
     ) -> None:
         self._transfers = transfers
+        self._staging = staging
         self._calls = calls
         self._thread = in_thread
         self._walking = walking
@@ -58,14 +67,23 @@ class Copies:
     async def obey(self, sandbox: str, place: WorkspacePlace, request: FileRequest) -> Struct:
         transfer: str = getattr(request, "transfer", "")
         async with self._locks.setdefault(f"{sandbox}.{transfer}", asyncio.Lock()):
+            known = await self._under_way(sandbox, transfer, place)
             if isinstance(request, Upload | Download):
-                return await self._begin(sandbox, place, request)
+                return await self._begin(sandbox, place, request, is_new=known is None)
             if isinstance(request, UploadEnd | DownloadEnd):
-                return await self._end(sandbox, place, request)
-            known: Transfer = await self._in_thread(self._transfers.load, sandbox, transfer)
+                return await self._end(sandbox, place, request, known)
+            if known is None:
+                raise no_transfer(transfer)
             async with self._turn(sandbox, request):
                 answer: Struct = await self._in_thread(self._go_on, place, request, known)
             return answer
+
+    async def _under_way(self, sandbox: str, transfer: str, place: WorkspacePlace) -> Transfer | None:
+        known: Transfer | None = await self._in_thread(self._known, sandbox, transfer)
+        if known is None or (known.life == _life(place) and not known.is_over):
+            return known
+        await self._finish(known, Conflict("the sandbox was made anew meanwhile").failure())
+        return None
 
     def _turn(self, sandbox: str, request: FileRequest) -> AbstractAsyncContextManager[Any]:
         if isinstance(request, DownloadEntries):
@@ -88,10 +106,9 @@ class Copies:
             await self._finish(left, why.failure())
         logger.info("%s: %s %s was given up", left.sandbox, left.kind, left.transfer)
 
-    async def _begin(self, sandbox: str, place: WorkspacePlace, request: Upload | Download) -> Struct:
-        known: Transfer | None = await self._in_thread(self._known, sandbox, request.transfer)
-        wanted = _wanted(sandbox, request)
-        if known is None:
+    async def _begin(self, sandbox: str, place: WorkspacePlace, request: Upload | Download, *, is_new: bool) -> Struct:
+        wanted = _wanted(sandbox, place, request)
+        if is_new:
             await self._calls.invoked(sandbox, wanted.call, wanted.kind, request)
         try:
             names = names_of(request.path, request.path_bytes, place.inside)
@@ -99,7 +116,7 @@ class Copies:
             begun: Transfer = await self._in_thread(self._transfers.begin, wanted)
             answer: Struct = await self._in_thread(self._first, place, begun)
         except ClocheError as error:
-            if known is None:
+            if is_new:
                 await self._returned(wanted, error.failure())
                 await self._in_thread(self._transfers.drop, wanted)
             raise
@@ -114,11 +131,11 @@ class Copies:
     def _first(self, place: WorkspacePlace, transfer: Transfer) -> Struct:
         if transfer.kind == "upload":
             return upload_state(transfer)
-        with told(place.inside, SandboxCopyFailed), place.open() as workspace:
+        with translated(place.inside, SandboxCopyFailed), place.open(self._staging.directory) as workspace:
             return begin_download(workspace, transfer)
 
     def _go_on(self, place: WorkspacePlace, request: FileRequest, transfer: Transfer) -> Struct:
-        with told(place.inside, SandboxCopyFailed), place.open() as workspace:
+        with translated(place.inside, SandboxCopyFailed), place.open(self._staging.directory) as workspace:
             match request:
                 case UploadPieces() if transfer.kind == "upload":
                     return upload_state(take_pieces(workspace, self._transfers, request, transfer, place.disk_bytes))
@@ -130,9 +147,10 @@ class Copies:
                     return given.page
         raise Invalid(f"transfer {transfer.transfer!r} is another kind: {transfer.kind}")
 
-    async def _end(self, sandbox: str, place: WorkspacePlace, request: UploadEnd | DownloadEnd) -> TransferDone:
+    async def _end(
+        self, sandbox: str, place: WorkspacePlace, request: UploadEnd | DownloadEnd, transfer: Transfer | None
+    ) -> TransferDone:
         """Asked for again, because the answer was lost, it is answered again."""
-        transfer = await self._in_thread(self._known, sandbox, request.transfer)
         if transfer is None:
             transfer = await self._in_thread(self._transfers.ended, sandbox, request.transfer)
         else:
@@ -143,12 +161,16 @@ class Copies:
         return TransferDone(path=path, files=transfer.files, bytes=transfer.bytes)
 
     async def _finish(self, transfer: Transfer, failure: Failure | None) -> None:
-        await self._returned(transfer, failure)
+        """After a crash in the middle it ends as it was to end then, whatever `failure` is now."""
+        if not transfer.is_over:
+            transfer = msgspec.structs.replace(transfer, is_over=True, failure=failure)
+            await self._in_thread(self._transfers.save, transfer)
+        await self._returned(transfer, transfer.failure)
         await self._in_thread(self._transfers.end, transfer)
 
     async def _in_thread(self, work: Callable[..., Any], *arguments: Any) -> Any:
         """Raises a situation for every `OSError`: a request is always answered, and its call ended."""
-        with told("the transfer", SandboxCopyFailed):
+        with translated("the transfer", SandboxCopyFailed):
             return await self._thread(work, *arguments)
 
     async def _returned(self, transfer: Transfer, failure: Failure | None) -> None:
@@ -169,7 +191,11 @@ def recorded(failure: Failure) -> Failure:
     return Failure(code=code, message=failure.message[:MAX_MESSAGE], retryable=BY_CODE[code].retryable)
 
 
-def _wanted(sandbox: str, request: Upload | Download) -> Transfer:
+def _life(place: WorkspacePlace) -> str:
+    return ".".join(map(str, place.life))
+
+
+def _wanted(sandbox: str, place: WorkspacePlace, request: Upload | Download) -> Transfer:
     return Transfer(
         kind="upload" if isinstance(request, Upload) else "download",
         sandbox=sandbox,
@@ -178,4 +204,5 @@ def _wanted(sandbox: str, request: Upload | Download) -> Transfer:
         asked_by=request.asked_by,
         path="",
         begun_ns=time.time_ns(),
+        life=_life(place),
     )

@@ -24,7 +24,7 @@ from infra.files.reading import read_file
 from infra.files.searching import grep_files
 from infra.files.staging import Staging
 from infra.files.transfers import Transfers
-from infra.files.trouble import told
+from infra.files.trouble import translated
 from infra.files.turns import Turns
 from infra.files.writing import write_file
 from services.executor.copies import Copies
@@ -77,7 +77,12 @@ class FileTools:
         )
         self._locks: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
         self.copies = Copies(
-            Transfers(data / "transfers"), calls, self._in_thread, walking=self._long.turn, changing=self._lock
+            Transfers(data / "transfers"),
+            self._staging,
+            calls,
+            self._in_thread,
+            walking=self._long.turn,
+            changing=self._lock,
         )
 
     async def __aenter__(self) -> Self:
@@ -125,7 +130,7 @@ class FileTools:
         return self._locks.setdefault(sandbox, asyncio.Lock())
 
     def _do(self, place: WorkspacePlace, verb: str, request: FileRequest) -> Struct:
-        with told(place.inside, SandboxCopyFailed), place.open() as workspace:
+        with translated(place.inside, SandboxCopyFailed), place.open(self._staging.directory) as workspace:
             if verb in WRITING:
                 return WRITING[verb](workspace, self._staging, request)
             return (READING | CHANGING)[verb](workspace, request)

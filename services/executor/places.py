@@ -1,6 +1,7 @@
 """Where the workspaces of sandboxes are, and whether they may be touched now."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import NamedTuple
 
 from contracts.errors import Conflict, SandboxInvalidState, SandboxNotFound, Unavailable
@@ -26,8 +27,9 @@ class WorkspacePlace(NamedTuple):
     def disk_bytes(self) -> int:
         return self.spec.resources.disk_mb << 20
 
-    def open(self) -> Workspace:
-        return Workspace.open(self.directory, self.inside, self.spec.permissions)
+    def open(self, staging: Path) -> Workspace:
+        """`staging` is where new directories are made ready. Raises `OSError`."""
+        return Workspace.open(self.directory, self.inside, self.spec.permissions, staging=staging)
 
 
 class Places:

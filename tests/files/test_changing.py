@@ -1,5 +1,6 @@
 """Writing, moving, removing, uploading: what is there afterwards, and what permissions leave alone."""
 
+import errno
 import os
 import stat
 from pathlib import Path
@@ -14,6 +15,7 @@ from contracts.errors import (
     SandboxFileNotFound,
     SandboxFileTooLarge,
     SandboxPathDenied,
+    SandboxWriteFailed,
 )
 from contracts.files import MakeDirectory, MoveFile, RemoveFile, WriteFile
 from contracts.spec import Permissions
@@ -22,7 +24,7 @@ from infra.files.beneath import Way
 from infra.files.changing import make_directory, move_file, remove_file
 from infra.files.transfers import Transfer, Transfers, encoded
 from infra.files.uploading import take_pieces
-from infra.files.workspace import Workspace
+from infra.files.workspace import PREFIX, Workspace
 from infra.files.writing import write_file
 from tests.files.verbs import VERBS
 from tests.files.workspaces import Ground
@@ -305,10 +307,26 @@ def test_a_piece_that_makes_no_sense_is_refused(ground: Ground, piece: UploadPie
     assert not [path for path in ground.workspace.rglob("*") if path.is_file()]
 
 
+def test_a_directory_that_is_not_the_sandboxs_yet_has_no_name(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("whoever is not root has nothing to give")
+
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(errno.EIO, "")
+
+    for call in ("chown", "chmod", "fchown", "fchmod"):
+        monkeypatch.setattr(os, call, fail)
+    with ground.open() as workspace, pytest.raises(SandboxWriteFailed):
+        make_directory(workspace, MakeDirectory(path="d/e"))
+    assert not list(ground.workspace.iterdir())
+    assert not os.listdir(ground.staging.directory)
+
+
 def test_what_a_crash_left_in_the_staging_directory_is_removed(ground: Ground) -> None:
     with ground.open() as workspace, workspace.parent(workspace.names("x")) as target:
         making = ground.staging.new_file(target)
         making.__enter__()
+        (ground.staging.directory / f"{PREFIX.decode()}directory").mkdir()
         assert os.listdir(ground.staging.directory)
         ground.staging.prepare()
         assert not os.listdir(ground.staging.directory)

@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import os
+import subprocess
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from contracts.errors import (
     SandboxEditManyMatches,
     SandboxEditNoMatch,
     SandboxFileNotFound,
+    SandboxFileTooLarge,
     SandboxInvalidState,
     SandboxNotFound,
     SandboxPathDenied,
@@ -110,6 +112,56 @@ async def test_a_file_is_written_read_edited_moved_and_removed(running: tuple[No
     await sandbox.remove()
 
 
+async def test_a_name_that_is_not_text_is_a_name_for_every_verb(running: tuple[Node, Cloche], tmp_path: Path) -> None:
+    _, cloche = running
+    sandbox = await cloche.create()
+    files = sandbox.files
+    odd, escaped = b"d\xff/n\xfe", os.fsdecode(b"d\xff/n\xfe")
+    assert (await files.write(odd, "one\n")).path == "/workspace/d\\xff/n\\xfe"
+    assert (await files.write(escaped, "two\n", append=True)).size == 8
+    assert (await files.edit(odd, "two", "2")).replacements == 1
+    assert (await files.read(escaped)).content == await sandbox_text(sandbox, "cat $(printf 'd\\377/n\\376')")
+    assert await files.read_bytes(b"/workspace/" + odd) == b"one\n2\n"
+    assert [entry.raw_path async for entry in files.list(b"d\xff")] == [b"/workspace/" + odd]
+    assert [entry.raw_path async for entry in files.glob("**/n?")] == [b"/workspace/" + odd]
+    assert [entry.raw_path async for entry in files.glob("*", b"d\xff")] == [b"/workspace/" + odd]
+    assert [match.line for match in (await files.grep("^2$", odd)).matches] == [2]
+    assert (await files.grep("one", files="n*")).files_matched == 1
+    assert (await files.stat(odd)).raw_path == b"/workspace/" + odd
+    assert (await files.mkdir(b"\xfd/m")).created
+    await files.move(odd, b"\xfd/m/\xfc")
+    await files.get(b"\xfd", tmp_path / "got")
+    await files.get(b"\xfd/m/\xfc", tmp_path / "one")
+    await files.put(tmp_path / "got", b"\xfb")
+    assert (tmp_path / "one").read_bytes() == await files.read_bytes(b"\xfb/m/\xfc") == b"one\n2\n"
+    assert (await files.remove(b"\xfb", recursive=True)).entries == 3
+    for bad in ("\ud800", b"a\0b", b""):
+        with pytest.raises(Invalid):
+            await files.read(bad)
+    with pytest.raises(Invalid):
+        _ = [entry async for entry in files.glob("\udcff")]
+    await sandbox.remove()
+
+
+async def sandbox_text(sandbox: Sandbox, script: str) -> str:
+    return (await sandbox.run(script)).stdout.decode()
+
+
+async def test_what_was_written_while_a_file_is_edited_is_not_lost(running: tuple[Node, Cloche]) -> None:
+    """An edit of a large file takes long enough for a write to come between its look and its change."""
+    _, cloche = running
+    sandbox = await cloche.create()
+    files = sandbox.files
+    for number in range(3):
+        await sandbox.run("head -c 15000000 /dev/zero | tr '\\0' x > large; echo old >> large")
+        edited, _ = await asyncio.gather(
+            files.edit("large", "old", "new"), files.write("large", f"written {number}"), return_exceptions=True
+        )
+        assert not isinstance(edited, BaseException) or isinstance(edited, SandboxEditNoMatch), edited
+        assert await files.read_bytes("large") == b"written %d" % number
+    await sandbox.remove()
+
+
 async def test_refusals_have_their_codes_over_the_wire(running: tuple[Node, Cloche]) -> None:
     _, cloche = running
     sandbox = await cloche.create()
@@ -133,6 +185,22 @@ async def test_refusals_have_their_codes_over_the_wire(running: tuple[Node, Cloc
     await sandbox.remove()
     with pytest.raises(SandboxInvalidState):
         await files.read("a")
+
+
+async def test_what_fits_into_one_request_is_written_whatever_it_is(running: tuple[Node, Cloche]) -> None:
+    """Control characters are six times as long in JSON."""
+    _, cloche = running
+    sandbox = await cloche.create()
+    for content in (b"\n" * 900_000, b"\x01" * 600_000, b"\xff" * 600_000):
+        assert (await sandbox.files.write("a", content)).size == len(content)
+    for too_much in (b"x" * 900_001, b"\x01" * 700_000, "\U0001f600" * 800_000):
+        with pytest.raises(SandboxFileTooLarge, match="use `put`"):
+            await sandbox.files.write("a", too_much)
+    with pytest.raises(SandboxFileTooLarge):
+        await sandbox.files.edit("a", "\xff" * 600_000, "\x01" * 600_000)
+    with pytest.raises(Invalid):
+        await sandbox.files.write("a", "\ud800")
+    await sandbox.remove()
 
 
 async def test_a_stopped_sandbox_still_has_files(running: tuple[Node, Cloche]) -> None:
@@ -187,14 +255,39 @@ async def test_a_tree_goes_in_and_comes_out_as_it_was(running: tuple[Node, Cloch
     Path(os.fsdecode(os.fsencode(top) + b"/not-\xff-utf8/\xfe")).write_bytes(b"raw")
     (top / "deep/er").chmod(0o555)
     done = await sandbox.files.put(top, "in/tree")
-    assert done.files == 1200 + 3 + 2 + 1
+    assert done.files == 1200 + 3 + 1
     assert (await sandbox.run("sh in/tree/deep/link && ls in/tree | wc -l")).stdout.split() == [b"ran", b"6"]
-    await sandbox.files.get("in/tree", tmp_path / "back")
+    back = await sandbox.files.get("in/tree", tmp_path / "back")
+    assert (back.files, back.bytes) == (done.files, done.bytes)
     assert tree_of(tmp_path / "back") == tree_of(top)
     assert not [name for name in os.listdir(tmp_path) if name.startswith(".cloche")]
     assert [invoked.tool for invoked, _ in await calls(sandbox)] == ["upload", "download"]
     (top / "deep/er").chmod(0o755)
     (tmp_path / "back/deep/er").chmod(0o755)
+    await sandbox.remove()
+
+
+DEEP = """
+import os
+for _ in range(30):
+    os.mkdir("d" * 200)
+    os.chdir("d" * 200)
+for number in range(300):
+    open(f"{number:03}", "w").write("bottom")
+"""
+
+
+async def test_a_tree_deeper_than_a_path_comes_out(running: tuple[Node, Cloche], tmp_path: Path) -> None:
+    """All the files of one page would not fit into one request."""
+    _, cloche = running
+    sandbox = await cloche.create()
+    assert (await sandbox.run(["python3", "-c", DEEP])).exit_code == 0
+    assert (await sandbox.files.get(".", tmp_path / "deep")).files == 300
+    found = [entry async for entry in sandbox.files.list(recursive=True)]
+    assert len(found[-1].path) > 6000
+    assert (await sandbox.files.read(found[-1].path)).content == "bottom"
+    assert (await sandbox.files.remove("d" * 200, recursive=True)).entries == 330
+    subprocess.run(["rm", "-r", tmp_path / "deep"], check=True)
     await sandbox.remove()
 
 

@@ -2,10 +2,12 @@
 
 import asyncio
 import hashlib
+import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import pytest_asyncio
 
@@ -24,20 +26,21 @@ from contracts.transfers import (
     UploadPieces,
     UploadState,
 )
-from infra.client import Cloche, Sandbox
+from infra.client import Cloche, Sandbox, copying
 from infra.client.asking import ask
 from infra.client.copying import download
+from infra.client.local_tree import bundles
 from infra.files.downloading import begin_download, give_entries, give_pieces
-from infra.files.transfers import ENDED, Transfer, encoded
+from infra.files.transfers import ENDED, STATE, Transfer, encoded
 from infra.files.workspace import Workspace
-from tests.files.test_client import calls, pattern
+from tests.files.test_client import calls, pattern, tree_of
 from tests.files.workspaces import Ground
 from tests.services.node import Node, eventually, node_in
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 LARGE = 200 << 20
-MAY_GROW_KB = 80 << 10
+MAY_GROW_KB = 120 << 10
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -60,6 +63,24 @@ async def test_an_end_whose_answer_was_lost_is_answered_again(running: tuple[Nod
     again = await asked(cloche, sandbox, "upload_end", UploadEnd(transfer="t"), TransferDone)
     assert once == again == TransferDone(path="/workspace/a", files=1, bytes=3)
     assert len(await calls(sandbox)) == 1
+    await sandbox.remove()
+
+
+async def test_a_transfer_ends_as_it_was_ending_when_the_service_was_killed(running: tuple[Node, Cloche]) -> None:
+    node, cloche = running
+    sandbox = await cloche.create()
+    pieces = UploadPieces(transfer="t", number=0, pieces=(UploadPiece(size=3, data=b"abc"),))
+    for _ in range(2):
+        await asked(cloche, sandbox, "upload", Upload(path="a", transfer="t"), UploadState)
+        await asked(cloche, sandbox, "upload_pieces", pieces, UploadState)
+        state = node.data / f"transfers/{sandbox.id}.t/{STATE}"
+        ending = msgspec.json.decode(state.read_bytes(), type=Transfer)
+        state.write_bytes(msgspec.json.encode(msgspec.structs.replace(ending, is_over=True)))
+        with pytest.raises(Invalid, match="there is no transfer"):
+            await asked(cloche, sandbox, "upload_pieces", pieces, UploadState)
+        done = await asked(cloche, sandbox, "upload_end", UploadEnd(transfer="t"), TransferDone)
+        assert (done.files, done.bytes) == (1, 3)
+    assert [returned.failure for _, returned in await calls(sandbox)] == [None, None]
     await sandbox.remove()
 
 
@@ -125,6 +146,82 @@ async def test_memory_stays_flat_however_much_is_copied(running: tuple[Node, Clo
     await sandbox.remove()
 
 
+class Tree:
+    """One that takes several messages, each of which ends within a file."""
+
+    def __init__(self, top: Path) -> None:
+        self.top = top
+        top.mkdir()
+        for number in range(1, 5):
+            (top / f"{number}").write_bytes(bytes([number]) * 400_000)
+
+    def unchanged(self) -> None:
+        """And so the transfer goes on."""
+
+    def with_one_more_in_front(self) -> None:
+        (self.top / "5").write_bytes(b"new" * 200_000)
+
+    def with_one_less(self) -> None:
+        (self.top / "4").unlink()
+
+    def with_much_less(self) -> None:
+        for number in range(1, 4):
+            (self.top / f"{number}").unlink()
+
+    def with_another_content_of_the_same_size_and_time(self) -> None:
+        file = self.top / "4"
+        times = file.stat()
+        file.write_bytes(b"x" * 400_000)
+        os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+    def with_another_mode(self) -> None:
+        (self.top / "4").chmod(0o755)
+
+
+async def test_an_upload_that_is_taken_up_again_leaves_out_nothing_that_changed(
+    running: tuple[Node, Cloche], tmp_path: Path
+) -> None:
+    _, cloche = running
+    sandbox = await cloche.create()
+    changes = [name for name in vars(Tree) if not name.startswith("_")]
+    for name in changes:
+        tree = Tree(tmp_path / name)
+        packed = list(bundles(tree.top))
+        await asked(cloche, sandbox, "upload", Upload(path=name, transfer="t"), UploadState)
+        for number, pieces in enumerate(packed[:3]):
+            request = UploadPieces(transfer="t", number=number, pieces=pieces)
+            await asked(cloche, sandbox, "upload_pieces", request, UploadState)
+        getattr(tree, name)()
+        await sandbox.files.put(tree.top, name, transfer="t")
+        await sandbox.files.get(name, tmp_path / f"{name}-back")
+        came, wanted = tree_of(tmp_path / f"{name}-back"), tree_of(tree.top)
+        assert {path: came.get(path) for path in wanted} == wanted, name
+    ends = [returned.failure for invoked, returned in await calls(sandbox) if invoked.tool == "upload"]
+    assert [failure and failure.code for failure in ends] == [None, *["CONFLICT", None] * (len(changes) - 1)]
+    await sandbox.remove()
+
+
+async def test_an_upload_does_not_go_on_in_another_life_of_the_sandbox(
+    running: tuple[Node, Cloche], tmp_path: Path
+) -> None:
+    _, cloche = running
+    sandbox = await cloche.create()
+    before = (await sandbox.flush()).sequence
+    tree = Tree(tmp_path / "tree")
+    request = UploadPieces(transfer="t", number=0, pieces=next(bundles(tree.top)))
+    await asked(cloche, sandbox, "upload", Upload(path="tree", transfer="t"), UploadState)
+    await asked(cloche, sandbox, "upload_pieces", request, UploadState)
+    await sandbox.recover(at=before)
+    with pytest.raises(Invalid, match="there is no transfer"):
+        await asked(cloche, sandbox, "upload_pieces", request, UploadState)
+    assert (await sandbox.files.put(tree.top, "tree", transfer="t")).files == 4
+    await sandbox.files.get("tree", tmp_path / "back")
+    assert tree_of(tmp_path / "back") == tree_of(tree.top)
+    ends = [returned.failure for invoked, returned in await calls(sandbox) if invoked.tool == "upload"]
+    assert [failure and failure.code for failure in ends] == ["CONFLICT", None]
+    await sandbox.remove()
+
+
 class Serving:
     """Downloads of a workspace that is changed between two requests."""
 
@@ -158,15 +255,22 @@ class Serving:
             self._ground.give()
 
 
-async def test_files_that_go_away_or_change_do_not_end_a_tree(tmp_path: Path) -> None:
+@pytest.mark.parametrize("most_links", [copying.MOST_LINKS, 0])
+async def test_files_that_go_away_or_change_do_not_end_a_tree(
+    tmp_path: Path, most_links: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However few links are kept for the end."""
+    monkeypatch.setattr(copying, "MOST_LINKS", most_links)
     ground = Ground(tmp_path)
     (ground.workspace / "top").mkdir()
     for name in ("a", "gone", "z"):
         (ground.workspace / "top" / name).write_text(name)
     (ground.workspace / "top/growing").write_bytes(pattern(2_000_000))
+    (ground.workspace / "top/link").symlink_to("a")
     ground.give()
     with ground.open() as workspace:
         await download(Serving(ground, workspace), "top", tmp_path / "back", None)
-    assert sorted(path.name for path in (tmp_path / "back").iterdir()) == ["a", "growing", "z"]
+    assert sorted(path.name for path in (tmp_path / "back").iterdir()) == ["a", "growing", "link", "z"]
+    assert (tmp_path / "back/link").readlink() == Path("a")
     came = (tmp_path / "back/growing").read_bytes()
     assert hashlib.sha256(came).digest() == hashlib.sha256(pattern(2_000_003)).digest()

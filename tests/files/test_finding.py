@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from contracts import codec
 from contracts.errors import Invalid
 from contracts.files import FileEntry, GlobFiles, GrepFiles, ListFiles
 from infra.files.entries import glob_files, list_files
 from infra.files.patterns import PathPattern
-from infra.files.searching import WINDOW, grep_files
+from infra.files.searching import MAX_BYTES, WINDOW, grep_files
 from infra.files.workspace import Workspace
 from tests.files.workspaces import Ground
 
@@ -145,6 +146,16 @@ def test_grep_tells_lines_with_what_is_around_them(tmp_path: Path) -> None:
             grep_files(workspace, GrepFiles(pattern="("))
         with pytest.raises(Invalid, match="too large"):
             grep_files(workspace, GrepFiles(pattern="(.{1,900}){1}x.{900}é{900}"))
+
+
+def test_an_answer_has_only_so_many_bytes(tmp_path: Path) -> None:
+    ground = Ground(tmp_path)
+    (ground.workspace / "lines").write_bytes((b"x" * 990 + b"\n") * 3000)
+    ground.give()
+    with ground.open() as workspace:
+        found = grep_files(workspace, GrepFiles(pattern="x", context=5, limit=2000))
+    assert (found.truncated, found.truncated_by) == (True, "bytes")
+    assert 0 < len(codec.encode(found)) < MAX_BYTES + 10_000
 
 
 def test_a_match_far_into_a_large_file_has_its_line(tmp_path: Path) -> None:

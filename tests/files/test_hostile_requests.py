@@ -41,6 +41,8 @@ BAD: tuple[tuple[str, bytes, str], ...] = (
     ("write", b'{"path": "a"}', "INVALID"),
     ("write", b'{"path": "a", "content": "%", "encoding": "base64"}', "INVALID"),
     ("write", b'{"path": "a", "content": "x", "mode": 4095}', "INVALID"),
+    ("move", b'{"path": "a", "to": "b", "to_bytes": "Li4vYg=="}', "SANDBOX_PATH_DENIED"),
+    ("move", b'{"path": "a", "to": "b", "to_bytes": "YQBi"}', "INVALID"),
     ("edit", b'{"path": "a", "old": "", "new": "x"}', "INVALID"),
     ("grep", b'{"pattern": "("}', "INVALID"),
     ("grep", b'{"pattern": "(?P<a"}', "INVALID"),

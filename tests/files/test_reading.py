@@ -2,6 +2,8 @@
 
 import base64
 import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from contracts.errors import (
+    Conflict,
     Invalid,
     SandboxEditManyMatches,
     SandboxEditNoMatch,
@@ -19,6 +22,8 @@ from contracts.files import MAX_READ_BYTES, MAX_TEXT_FILE, EditFile, ReadFile
 from contracts.payload import unpack
 from infra.files.editing import edit_file, replaced
 from infra.files.reading import read_file
+from infra.files.staging import NewFile, Staging
+from infra.files.workspace import Parent
 from tests.files.workspaces import Ground
 
 SLOWLY = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -150,6 +155,14 @@ def test_an_edit_replaces_what_is_there_once_and_only_that(before: str, old: str
         replaced(content.encode(), b"x" + old.encode(), new.encode(), everywhere=True)
 
 
+def test_a_short_text_that_is_there_often_does_not_become_endless() -> None:
+    data, new = b"a" * 1_000_000, b"b" * 900_000
+    with pytest.raises(SandboxFileTooLarge) as refused:
+        replaced(data, b"a", new, everywhere=True)
+    assert refused.value.details["size"] == str(1_000_000 * 900_000)
+    assert len(replaced(data, b"a", b"b" * 16, everywhere=True).data) == 16_000_000
+
+
 @SLOWLY
 @given(before=TEXTS, old=st.text(min_size=1, max_size=5), new=TEXTS, after=TEXTS)
 def test_an_edit_on_disk_is_the_edit_of_the_text(ground: Ground, before: str, old: str, new: str, after: str) -> None:
@@ -161,6 +174,37 @@ def test_an_edit_on_disk_is_the_edit_of_the_text(ground: Ground, before: str, ol
     assert (ground.workspace / "file").read_bytes() == (before + new + after).encode()
     assert (ground.workspace / "file").stat().st_mode & 0o777 == 0o750
     assert done.first_line == before.count("\n") + 1
+
+
+class WrittenMeanwhile(Staging):
+    """Somebody writes the file after an edit has read it."""
+
+    def __init__(self, directory: Path, write: Callable[[], object]) -> None:
+        super().__init__(directory)
+        self._write = write
+
+    @contextmanager
+    def new_file(self, target: Parent) -> Iterator[NewFile]:
+        self._write()
+        with super().new_file(target) as new:
+            yield new
+
+
+@pytest.mark.parametrize("how", ["in place", "by another file", "by none"])
+def test_an_edit_does_not_undo_what_the_sandbox_wrote_meanwhile(ground: Ground, how: str) -> None:
+    put(ground, b"old text")
+    file, other = ground.workspace / "file", ground.workspace / "other"
+    other.write_bytes(b"new text")
+    writes: dict[str, Callable[[], object]] = {
+        "in place": lambda: file.write_bytes(b"new text"),
+        "by another file": lambda: other.rename(file),
+        "by none": file.unlink,
+    }
+    staging = WrittenMeanwhile(ground.staging.directory, writes[how])
+    with ground.open() as workspace, pytest.raises(Conflict):
+        edit_file(workspace, staging, EditFile(path="file", old="old", new="edited"))
+    assert not file.exists() if how == "by none" else file.read_bytes() == b"new text"
+    assert not os.listdir(staging.directory)
 
 
 def test_an_edit_of_nothing_is_refused(ground: Ground) -> None:

@@ -21,7 +21,7 @@ from infra.files.writing import write_file
 from tests.files.workspaces import Ground
 
 GIGABYTE = 1 << 30
-Verb = Callable[[Ground, Workspace, str, str | None], Struct | None]
+Verb = Callable[[Ground, Workspace, str, str | None], Struct]
 
 
 def _read(_: Ground, workspace: Workspace, path: str, raw: str | None) -> Struct:
@@ -70,10 +70,8 @@ def _move_from(_: Ground, workspace: Workspace, path: str, raw: str | None) -> S
     return move_file(workspace, files.MoveFile(path=path, path_bytes=raw, to="moved", overwrite=True))
 
 
-def _move_to(ground: Ground, workspace: Workspace, path: str, raw: str | None) -> Struct | None:
-    if raw is not None:
-        return _move_from(ground, workspace, path, raw)
-    return move_file(workspace, files.MoveFile(path="plain", to=path))
+def _move_to(_: Ground, workspace: Workspace, path: str, raw: str | None) -> Struct:
+    return move_file(workspace, files.MoveFile(path="plain", to=path, to_bytes=raw))
 
 
 def _transfer(kind: str, workspace: Workspace, path: str, raw: str | None, transfer: str = "") -> Transfer:

@@ -45,7 +45,8 @@ class Ground:
 
     @contextmanager
     def open(self, way: Way = Way.OPENAT2, permissions: Permissions = EVERYTHING) -> Iterator[Workspace]:
-        with Workspace.open(str(self.workspace), INSIDE, permissions, way=way) as workspace:
+        staging = self.staging.directory
+        with Workspace.open(str(self.workspace), INSIDE, permissions, way=way, staging=staging) as workspace:
             yield workspace
 
     def fingerprint(self) -> str:
