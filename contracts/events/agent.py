@@ -10,6 +10,12 @@ class AgentStarted(Fact, frozen=True, kw_only=True):
     prompt: str
     model: str | None = None
     resumed: str | None = None
+    max_budget_usd: float | None = None
+    max_tokens: int | None = None
+    """Of input and output together, what is cached left out."""
+    max_turns: int | None = None
+    timeout_ms: int | None = None
+    """What the run may spend, as `agent.start` asked or the settings say. Absent = no such bound."""
 
 
 class AgentThinking(Fact, frozen=True, kw_only=True):
@@ -69,6 +75,8 @@ class AgentInterrupted(Fact, frozen=True, kw_only=True):
 
 
 class AgentMetrics(Fact, frozen=True, kw_only=True):
+    """What was spent since the last of these: the run's cost is the sum of them all."""
+
     run: str
     input_tokens: int = 0
     output_tokens: int = 0

@@ -14,7 +14,7 @@ class GuardianObserved(Fact, frozen=True, kw_only=True):
     step: str = "observe"
     """What the settings ask for."""
     held: str = ""
-    """Why that was not done: `shadow`, or nobody there to do it to."""
+    """Why that was not done: `shadow`, nobody there to do it to, or a guardian that came too late."""
     count: int = 1
     """How often the same was told by now."""
     at: Time | None = None

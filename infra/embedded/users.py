@@ -46,7 +46,13 @@ FAMILIES: dict[str, tuple[str, ...]] = {
 }
 """Which event families each may write. A family has one writer."""
 
-COMMANDERS = frozenset({"agent", "guardian", "gateway", CLIENT})
+COMMANDERS = frozenset({"agent", "gateway", CLIENT})
+"""Who may order anything."""
+ORDERS: dict[str, tuple[str, ...]] = {
+    "guardian": ("agent.guidance", "agent.interrupt", "agent.pause", "sandbox.stop"),
+    "health_monitor": ("sandbox.stop", "sandbox.recover"),
+}
+"""Who may order these and nothing else."""
 
 FILES_RPC = f"{subjects.ROOT}.rpc.*.*.files.>"
 GIT_RPC = f"{subjects.ROOT}.rpc.*.*.git.*"
@@ -64,6 +70,8 @@ RPC: dict[str, str] = {
 """Who answers which requests."""
 ASKING_ANSWERERS: dict[str, tuple[str, ...]] = {"spawner": ("file_watcher", "egress")}
 """Who answers requests and yet asks others, who then must not ask back."""
+ASKS_NOBODY = frozenset({"guardian"})
+"""Who needs the log alone."""
 
 READABLE = (LOG_STREAM, VITALS_STREAM, f"KV_{SANDBOXES_BUCKET}", f"OBJ_{BLOBS_BUCKET}")
 HEARD = {
@@ -123,7 +131,7 @@ def user(name: str, nodes: Iterable[str]) -> User:
 
 def _asks(name: str) -> dict[str, str]:
     """The patterns overlap, and the server refuses imports that could go round in a circle."""
-    owners = ASKING_ANSWERERS.get(name, ()) if name in RPC else RPC
+    owners = ASKING_ANSWERERS.get(name, ()) if name in RPC or name in ASKS_NOBODY else RPC
     return {RPC[owner]: owner for owner in owners}
 
 
@@ -138,11 +146,12 @@ def _writes(name: str) -> list[str]:
     may = [f"{subjects.ROOT}.log.*.{family}.>" for family in FAMILIES[name]]
     if name in COMMANDERS:
         may.append(subjects.COMMANDS)
+    may += [f"{subjects.ROOT}.cmd.*.*.{tag}" for tag in ORDERS.get(name, ())]
     if name not in (CLIENT, "gateway"):
         mine = f"{subjects.ROOT}.log.*.{subjects.DEAD_LETTER}.{name}"
         may += [mine, f"{mine}.*"]
     if name == "health_monitor":
-        may += [subjects.VITALS, *(f"{subjects.ROOT}.cmd.*.*.sandbox.{verb}" for verb in ("stop", "recover"))]
+        may.append(subjects.VITALS)
     if name == "replay":
         may.append(f"$KV.{SANDBOXES_BUCKET}.>")
     if name == "file_watcher":

@@ -12,6 +12,11 @@ from services.cli.plot import Plot
 from services.cli.story import Advice
 
 PATIENCE_S = 60.0
+MORE = "the same files in a new sandbox that may have more"
+_ENOUGH = {
+    "timeout": "the same files in a new sandbox that may run for longer",
+    "idle": "the same files in a new sandbox that is not stopped for doing nothing",
+}
 LARGEST = {"memory_mb": 32_768, "disk_mb": 102_400, "timeout_ms": 86_400_000}
 
 
@@ -78,7 +83,7 @@ def _stopped(state: SandboxState, plot: Plot, head: int) -> Iterator[Advice]:
         yield Advice(do=f"cloche logs {name}", why="see what ran in it")
     raised = _raised(state, limit)
     if raised is not None:
-        yield _fork(state, head, raised, "the same files in a new sandbox that may have more")
+        yield _fork(state, head, raised, _ENOUGH.get(limit or "", MORE))
 
 
 def _limit_behind(failure: Failure | None, plot: Plot) -> str | None:
@@ -116,7 +121,7 @@ def _failed(state: SandboxState, plot: Plot, head: int) -> Iterator[Advice]:
     yield Advice(do=f"cloche recover {name} --at SEQUENCE", why="or with its files as they were before")
     raised = _raised(state, _limit_behind(failure, plot))
     if raised is not None:
-        yield _fork(state, head, raised, "the same files in a new sandbox that may have more")
+        yield _fork(state, head, raised, MORE)
 
 
 def _removed(state: SandboxState, head: int) -> Iterator[Advice]:

@@ -84,6 +84,7 @@ class Board:
             return
         if state.status == Status.REMOVED:
             self._states.pop(head.sandboxid, None)
+            self._vitals.pop(head.sandboxid, None)
         else:
             self._states[head.sandboxid] = state
         self.changed.set()

@@ -61,6 +61,8 @@ STATUS = Column("STATUS", lambda row: str(row.state.status))
 HEALTH = Column("HEALTH", lambda row: row.health)
 OVERDUE = Column("SEEN", lambda row: ago(row) if row.overdue else "", rank=1)
 """Only there when somebody should have looked and has not."""
+ASKS = Column("ASKS", lambda row: str(len(row.state.approvals.pending) or ""), rank=1, right=True)
+"""Only there when a host waits for an answer: `cloche net` shows which."""
 CPU = Column("CPU", _cpu, rank=3, right=True)
 MEMORY = Column("MEMORY", _memory, rank=2, right=True)
 DISK = Column("DISK", _disk, rank=4, right=True)

@@ -11,18 +11,21 @@ import typer
 
 from contracts import subjects
 from contracts.errors import Invalid
-from contracts.guardian import Guardian
+from contracts.guardian import Guardian, Step
 from infra import clock
 from infra.bus import page, reader
 from infra.bus.connection import Bus
 from infra.settings import load
 from services.cli import show
+from services.cli.escaping import printable
+from services.cli.progress_line import ProgressLine
 from services.cli.session import connected
 from services.cli.values import specification
 from services.cli.words import say
 from services.guardian.engine import bind, filters, policy_of
 from services.guardian.history import History, Judged
 from services.guardian.moments import milliseconds, moment
+from services.guardian.past import past
 from services.guardian.rules.rule_set import Bound
 from services.guardian.rules.table import RULES
 
@@ -36,6 +39,7 @@ class Span(NamedTuple):
     first: int
     last: int
     """Sequences of the log."""
+    begin_ms: int
     end_ms: int
 
 
@@ -70,10 +74,12 @@ def back_test(
         async with connected() as cloche:
             begin = (await cloche.sandbox(sandbox_id)).state.first_sequence if sandbox_id else 1
             span = await _span(cloche.bus, start, to)
-            history = History(bound, since=span.first)
-            async for judged in _judge(cloche.bus, history, span, begin, sandbox_id or "*"):
-                counts[judged.decision.finding.rule] += 1
-                _tell(judged, json=json)
+            history = History(bound, since=span.first, since_ms=span.begin_ms)
+            with ProgressLine("judging the log") as line:
+                async for judged in _judge(cloche.bus, history, span, begin, sandbox_id or "*", line):
+                    counts[judged.decision.finding.rule] += 1
+                    line.clear()
+                    _tell(judged, json=json)
             return history
 
     counts: Counter[str] = Counter()
@@ -115,37 +121,50 @@ def _settings(changes: list[str]) -> Guardian:
 
 async def _span(bus: Bus, start: str | None, to: str | None) -> Span:
     head = (await reader.bounds(bus)).last
-    first = 1 if start is None else await _sequence(bus, start, "--from")
-    if to is None:
-        return Span(first, head, milliseconds(clock.now()))
-    if not to.isdigit():
-        when = _time(to, "--to")
-        return Span(first, await _first_after(bus, when) - 1, milliseconds(when))
-    last = await page.fetch_one(bus, int(to))
-    return Span(first, int(to), milliseconds(last.time if last else clock.now()))
+    now = clock.now()
+    first, begin = (1, None) if start is None else await _begin(bus, start, head)
+    last, end = (head, None) if to is None else await _end(bus, to, head)
+    return Span(first, last, 0 if begin is None else milliseconds(begin), milliseconds(end or now))
 
 
-async def _sequence(bus: Bus, text: str, option: str) -> int:
-    return int(text) if text.isdigit() else await _first_after(bus, _time(text, option))
+async def _begin(bus: Bus, text: str, head: int) -> tuple[int, datetime.datetime | None]:
+    """The first sequence that counts, and the first moment."""
+    if not text.isdecimal():
+        when = _time(text, "--from")
+        return await _first_after(bus, when, head), when
+    entry = await reader.first(bus, subjects.LOG, start=min(int(text), head + 1))
+    return int(text), clock.now() if entry is None else entry.time
 
 
-async def _first_after(bus: Bus, when: datetime.datetime) -> int:
+async def _end(bus: Bus, text: str, head: int) -> tuple[int, datetime.datetime | None]:
+    """The last sequence that counts, and the last moment; now where there is no such sequence yet."""
+    if not text.isdecimal():
+        when = _time(text, "--to")
+        return await _first_after(bus, when, head) - 1, when
+    last = min(int(text), head)
+    entry = await page.fetch_one(bus, last) if last == int(text) else None
+    return last, entry.time if entry is not None else None
+
+
+async def _first_after(bus: Bus, when: datetime.datetime, head: int) -> int:
     found = await page.fetch(bus, subjects.LOG, 1, limit=1, since=when)
-    return found.entries[0].seq if found.entries else (await reader.bounds(bus)).last + 1
+    return found.entries[0].seq if found.entries else head + 1
 
 
 def _time(text: str, option: str) -> datetime.datetime:
     try:
         return datetime.datetime.fromisoformat(text).astimezone()
-    except ValueError:
+    except (ValueError, OverflowError):
         raise Invalid(f"{option} {text!r} is neither a sequence nor a time such as 2026-05-01T09:00") from None
 
 
-async def _judge(bus: Bus, history: History, span: Span, begin: int, sandbox: str) -> AsyncIterator[Judged]:
-    entries = reader.read(bus, filters(history.wanted, sandbox), begin, follow=False, end=span.last)
-    async for entry in entries:
+async def _judge(
+    bus: Bus, history: History, span: Span, begin: int, sandbox: str, line: ProgressLine
+) -> AsyncIterator[Judged]:
+    async for entry in past(bus, filters(history.wanted, sandbox), begin, span.last):
         for judged in history.feed(entry.seq, milliseconds(entry.time), entry.data):
             yield judged
+        line.at(entry.seq, span.last)
     for judged in history.end(span.end_ms):
         yield judged
 
@@ -154,16 +173,21 @@ def _tell(judged: Judged, *, json: bool) -> None:
     decision, finding = judged.decision, judged.decision.finding
     when = moment(decision.at_ms)
     if json:
-        told = {"sandbox": judged.sandbox, "at": when, "step": decision.step, "count": decision.count}
-        show.json_line(told | {"finding": finding})
+        told = {"sandbox": judged.sandbox, "at": when, "step": decision.step, "held": decision.held}
+        show.json_line(told | {"count": decision.count, "finding": finding})
         return
+    held = f" ({decision.held})" if decision.held else ""
+    step = "" if decision.step is Step.OBSERVE else f" → {decision.step}{held}"
+    print(f"{when.astimezone():%Y-%m-%d %H:%M:%S}  {judged.sandbox}  {finding.rule}{step}: {finding.text}")
     evidence = ", ".join(str(sequence) for sequence in finding.evidence)
-    print(f"{when.astimezone():%Y-%m-%d %H:%M:%S}  {judged.sandbox}  {finding.rule} → {decision.step}: {finding.text}")
-    print(f"    evidence: {evidence}" + (f"  run: {finding.run}" if finding.run else ""))
+    print(f"    evidence: {evidence}" + (f"  run: {printable(finding.run)}" if finding.run else ""))
 
 
 def _sum_up(history: History, counts: Counter[str], bound: tuple[Bound, ...]) -> None:
-    found = ", ".join(f"{counts[each.rule.name]} {each.rule.name}" for each in bound)
-    say(f"{sum(counts.values())} findings ({found}) in {history.events} events")
+    total = sum(counts.values())
+    each = ", ".join(f"{counts[each.rule.name]} {each.rule.name}" for each in bound if counts[each.rule.name])
+    found = f"{total} finding{'s' if total != 1 else ''}" if total else "nothing found"
+    rules = "every rule" if len(bound) == len(RULES) else ", ".join(each.rule.name for each in bound)
+    say(f"{found}{f' ({each})' if each else ''} in {history.events:,} events, by {rules}")
     if history.unreadable:
         say(f"{history.unreadable} events could not be read")

@@ -35,6 +35,7 @@ from services.cli.why import SHOWN, story_of
 
 KEYS = {"c": Sort.CPU, "m": Sort.MEMORY}
 HINT = "keys: c, m, q"
+LEAST_S = 0.1
 WIDEST = 1000
 
 
@@ -45,7 +46,7 @@ def register(app: typer.Typer) -> None:
 
 def top(
     sort: Annotated[Sort, typer.Option(help="What comes first: the most of this.")] = Sort.CPU,
-    every: Annotated[str, typer.Option(help="How often the table is drawn anew.")] = "1s",
+    every: Annotated[str, typer.Option(help="How often the table is drawn anew; 100ms at the least.")] = "1s",
     once: Annotated[
         bool, typer.Option("--once", help="One table, and the end; so it is too where nobody looks.")
     ] = False,
@@ -55,7 +56,7 @@ def top(
 
     Use is as of the last look at a sandbox, which SEEN says the age of: see `health_s` in [intervals] of cloche.toml.
     """
-    every_s = duration_ms(every) / 1000
+    every_s = max(duration_ms(every) / 1000, LEAST_S)
 
     async def go() -> None:
         async with connected() as cloche:

@@ -73,6 +73,8 @@ class Plot:
                 self._take_step(noted)
             case HealthDied() | HealthLimitExceeded() | HealthHealthy() | HealthUnhealthy():
                 self._take_health(noted)
+            case sandbox.SandboxNetworkChanged():
+                self._keep(self.moves, noted)
             case _ if noted.head.type.startswith("sandbox."):
                 self._take_move(noted)
 

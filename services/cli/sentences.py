@@ -80,10 +80,13 @@ def _text(group: list[Noted], plot: Plot) -> str:
             return f"was removed, {by(first, plot)}{because(removed.reason)}"
         case sandbox.SandboxFailed(failure=failure):
             return f"failed: {failure.message} ({failure.code})"
-    return _around(first.fact, plot)
+        case sandbox.SandboxNetworkChanged(network=network):
+            hosts = ", ".join((*network.presets, *network.allowed_hosts)) or "nothing"
+            return f"had its network changed, {by(first, plot)}: {network.mode}, and may reach {hosts}"
+    return _around(first.fact, plot) or f"had the event {first.head.type}"
 
 
-def _around(fact: Fact, plot: Plot) -> str:
+def _around(fact: Fact, plot: Plot) -> str | None:
     match fact:
         case HealthDied() as died:
             return _death(died, plot)
@@ -101,7 +104,7 @@ def _around(fact: Fact, plot: Plot) -> str:
             return f"had an order that was given up: {order_of(letter)}: {letter.reason.message} ({letter.reason.code})"
         case CommandLost() as lost:
             return f"lost the command {lost.exec}: {lost.cause}; {lost.detail}"
-    raise AssertionError(f"nobody keeps {type(fact).__name__}")
+    return None
 
 
 def _made(creating: sandbox.SandboxCreating, group: list[Noted], plot: Plot) -> str:

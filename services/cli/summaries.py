@@ -3,9 +3,10 @@
 from collections import Counter
 
 from contracts import codec
-from contracts.events import command, file, guardian, health, sandbox, tool
+from contracts.events import command, file, guardian, health, network, sandbox, tool
 from contracts.events.audit import DeadLetter
 from contracts.message import EventHead, Fact
+from services.cli.agent_summaries import of_agent
 
 
 def summary(head: EventHead) -> str:
@@ -20,6 +21,10 @@ def summary(head: EventHead) -> str:
                 words = _of_sandbox(fact)
             case "file":
                 words = _of_file(fact)
+            case "agent" | "user":
+                words = of_agent(fact)
+            case "network":
+                words = of_network(fact)
             case _:
                 words = _of_others(fact)
     return bytes(head.data).decode("utf-8", "replace") if words is None else words
@@ -57,6 +62,10 @@ def _of_sandbox(fact: Fact) -> str | None:
             return f"attempt {fact.attempt} on node {fact.node}: {fact.reason}"
         case sandbox.SandboxRecovered():
             return f"attempt {fact.attempt} on node {fact.node}"
+        case sandbox.SandboxNetworkChanged():
+            allowed = ", ".join((*fact.network.presets, *fact.network.allowed_hosts)) or "nothing"
+            ports = ", ".join(map(str, fact.network.allowed_ports)) or "none"
+            return f"{fact.network.mode}: {allowed}; ports {ports}; others: {fact.network.unknown}"
     return None
 
 
@@ -90,6 +99,40 @@ def _facts(facts: file.FileFacts) -> str:
     return facts.kind
 
 
+def of_network(fact: Fact) -> str | None:
+    match fact:
+        case network.NetworkAllowed():
+            return f"{fact.method} {fact.host}:{fact.port}{fact.path or ''}  {_outcome(fact)}"
+        case network.NetworkBatch():
+            hosts = Counter(f"{each.host}:{each.port}" for each in fact.requests)
+            return f"{len(fact.requests)} requests: {', '.join(f'{count} {host}' for host, count in hosts.items())}"
+        case network.NetworkDenied():
+            times = f"  {fact.count} times" if fact.count > 1 else ""
+            return f"{fact.method} {fact.host}:{fact.port}  denied: {fact.reason}{times}".lstrip()
+        case network.NetworkAsked():
+            return f"{fact.approval}  {fact.method} {fact.host}:{fact.port}  waits until {fact.expires_at:%H:%M:%S}"
+        case network.NetworkApproved():
+            return f"{fact.approval}  {fact.host}:{fact.port}  by {fact.by}{_kept(fact.remember, fact.reason)}"
+        case network.NetworkRejected():
+            who = "expired" if fact.expired else f"by {fact.by}"
+            return f"{fact.approval}  {fact.host}:{fact.port}  {who}{_kept(fact.remember, fact.reason)}"
+        case network.NetworkAttached():
+            return f"{fact.proxy}, {fact.way}"
+        case network.NetworkUnattached():
+            return fact.reason
+    return None
+
+
+def _outcome(request: network.NetworkAllowed) -> str:
+    how = request.error or (str(request.status) if request.status is not None else "done")
+    sizes = f"{request.sent_bytes} bytes out, {request.received_bytes} in"
+    return f"{how} in {request.duration_ms:.0f} ms, {sizes}"
+
+
+def _kept(remember: bool, reason: str) -> str:
+    return f"{', remembered' if remember else ''}{f': {reason}' if reason else ''}"
+
+
 def _of_others(fact: Fact) -> str | None:
     match fact:
         case tool.ToolInvoked():
@@ -104,7 +147,7 @@ def _of_others(fact: Fact) -> str | None:
         case health.HealthDied():
             return f"{fact.cause}: {fact.detail}"
         case guardian.GuardianObserved():
-            return f"{fact.rule}: {fact.finding}"
+            return f"{fact.rule}: {f'{fact.step} ({fact.held}): ' if fact.held else ''}{fact.finding}"
         case guardian.GuardianIntervention():
             return f"{fact.rule}: {fact.step}: {fact.text}"
         case guardian.GuardianEscalated():

@@ -31,7 +31,7 @@ def print_story(story: Story) -> None:
     for each in story.next:
         _print_advice(console, each)
     if story.status is not None:
-        first = min(story.headline.sequences)
+        first = min(sequence for each in (story.headline, *story.sentences) for sequence in each.sequences)
         footer = f"[n] are sequences of the log: `cloche events {story.sandbox} --from {first}` shows them"
         console.print(Text(f"\n{footer}", style="dim"))
 

@@ -69,9 +69,9 @@ def _being_made(state: SandboxState, arrival: Noted, plot: Plot, now: datetime.d
     if is_recovering(state) and state.recovery is not None:
         words = attempts_in_words(state.recovery.attempt, state.spec)
         reason = because(state.recovery.reason)
-        text = f"has been being recovered for {since} on node {state.node} ({words}){reason}"
+        text = f"has been in recovery for {since} on node {state.node} ({words}){reason}"
         return _say(text, plot, plot.death_of_this_life, arrival)
-    return _say(f"has been being made for {since} on node {state.node}, {by(arrival, plot)}", plot, arrival)
+    return _say(f"has been in the making for {since} on node {state.node}, {by(arrival, plot)}", plot, arrival)
 
 
 def _alive_but(plot: Plot) -> Sentence | None:

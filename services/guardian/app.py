@@ -5,6 +5,7 @@ import asyncio
 from contracts.guardian import Mode
 from infra.access import open_as
 from infra.bus import reader
+from infra.bus.connection import Bus
 from infra.exclusive import exclusive
 from infra.journal import Journal
 from infra.service import Ready
@@ -24,27 +25,30 @@ class GuardianApp:
         self._rules = bind(settings.guardian)
 
     async def serve(self, ready: Ready) -> None:
-        if self._settings.guardian.mode is Mode.OFF:
-            ready()
-            await asyncio.Event().wait()
         with exclusive(self._settings.data, self.name, "two would do everything twice"):
-            await self._serve(ready)
+            async with open_as(self._settings, self.name) as bus:
+                await (self._sleep(bus, ready) if self._settings.guardian.mode is Mode.OFF else self._watch(bus, ready))
 
-    async def _serve(self, ready: Ready) -> None:
-        settings = self._settings
-        async with open_as(settings, self.name) as bus:
-            journal = Journal(bus, service=self.name, node=settings.node)
-            marks = Marks(bus, journal, settings.guardian)
-            head = (await reader.bounds(bus)).last
-            judged = await marks.resume(head)
-            ready()
-            told = await told_since(bus, judged)
-            teller = Teller(bus, journal, settings.guardian.mode, told)
-            patrol = Patrol(bus, Engine(self._rules, learns=True), teller, marks, judged)
-            await patrol.catch_up(head)
-            async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(patrol.follow())
-                tasks.create_task(patrol.keep_time())
+    async def _sleep(self, bus: Bus, ready: Ready) -> None:
+        journal = Journal(bus, service=self.name, node=self._settings.node)
+        await Marks(bus, journal, self._settings.guardian).look_away((await reader.bounds(bus)).last)
+        ready()
+        await asyncio.Event().wait()
+
+    async def _watch(self, bus: Bus, ready: Ready) -> None:
+        settings = self._settings.guardian
+        journal = Journal(bus, service=self.name, node=self._settings.node)
+        marks = Marks(bus, journal, settings)
+        head = (await reader.bounds(bus)).last
+        mark = await marks.resume(head)
+        ready()
+        teller = Teller(bus, journal, settings.mode, await told_since(bus, mark.sequence))
+        engine = Engine(self._rules, learns=True, shadow=settings.mode is Mode.SHADOW, since_ms=mark.at_ms)
+        patrol = Patrol(bus, engine, teller, marks, mark)
+        await patrol.catch_up(head)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(patrol.follow())
+            tasks.create_task(patrol.keep_time())
 
 
 def make_app(settings: Settings) -> GuardianApp:

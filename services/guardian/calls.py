@@ -2,34 +2,42 @@
 
 import hashlib
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import Struct
 
+from contracts.errors import SandboxFileNotFound
 from contracts.events import command
 from contracts.events.agent import AgentToolResult, AgentToolUse
 from contracts.events.tool import ToolInvoked, ToolReturned
 from services.guardian.bounded import with_entry, without
 
+T = TypeVar("T")
+
 OPEN_CALLS = 256
 NAME_CHARACTERS = 100
-COMMANDS = "command"
-TOOLS = "tool"
-TAGS = frozenset(
+COMMANDS = "/commands"
+TOOLS = "/tools"
+"""Lanes that are no run's: no run can have such a name."""
+NO = 1
+"""The code by which `test`, `grep -q`, `pgrep` and their like say no."""
+ENDS = frozenset(
     {
-        "agent.tool_use", "agent.tool_result", "tool.invoked", "tool.returned",
-        "command.started", "command.completed", "command.timed_out", "command.lost", "command.rejected",
-        "command.cancelled",
+        "agent.tool_result", "tool.returned", "command.completed", "command.timed_out", "command.lost",
+        "command.rejected",
     }
 )  # fmt: skip
+"""Of calls that have an answer."""
+TAGS = ENDS | {"agent.tool_use", "tool.invoked", "command.started", "command.cancelled"}
 
 _encoder = msgspec.json.Encoder(order="deterministic")
 
 
 class Call(NamedTuple):
     lane: str
-    """What it can be compared with: the calls of the same run, other file operations, other commands."""
+    """What it can be compared with: the calls of the same run (or of one subagent in it), other file operations, other
+    commands."""
     run: str | None
     tool: str
     print: str
@@ -37,12 +45,16 @@ class Call(NamedTuple):
     are known here."""
     ok: bool
     evidence: tuple[int, int]
+    lasted_ms: int = 0
 
 
 class Asked(Struct, frozen=True):
     sequence: int
+    at_ms: int
     tool: str
     question: str
+    within: str = ""
+    """The call whose subagent asks."""
 
 
 class OpenCalls(Struct, frozen=True):
@@ -55,7 +67,7 @@ class Paired(NamedTuple):
 
 
 class _Ended(NamedTuple):
-    lane: str
+    of: str
     id: str
     answer: str
     ok: bool
@@ -85,31 +97,50 @@ def brief(name: str) -> str:
     return name if len(name) <= NAME_CHARACTERS else fingerprint(name)
 
 
-def pair(open_calls: OpenCalls, sequence: int, fact: object) -> Paired:
+def without_run(lanes: Mapping[str, T], run: str) -> Mapping[str, T]:
+    """Without what is kept of this run, and of the subagents in it."""
+    return {lane: kept for lane, kept in lanes.items() if lane != run and not lane.startswith(f"{run}/")}
+
+
+def pair(open_calls: OpenCalls, sequence: int, at_ms: int, fact: object) -> Paired:
     """A call that this fact ends; one that it begins is remembered, the newest `OPEN_CALLS` of them."""
     match fact:
         case AgentToolUse():
-            asked = Asked(sequence, brief(fact.tool), fingerprint(fact.tool, fact.input))
+            question = fingerprint(fact.tool, fact.input)
+            asked = Asked(sequence, at_ms, brief(fact.tool), question, brief(fact.parent or ""))
             return _begin(open_calls, f"{brief(fact.run)}/{brief(fact.call)}", asked)
         case ToolInvoked():
-            asked = Asked(sequence, brief(fact.tool), fingerprint(fact.tool, fact.arguments))
+            asked = Asked(sequence, at_ms, brief(fact.tool), fingerprint(fact.tool, fact.arguments))
             return _begin(open_calls, f"{TOOLS}/{brief(fact.call)}", asked)
         case command.CommandStarted():
-            asked = Asked(sequence, "command", fingerprint(fact.argv))
+            asked = Asked(sequence, at_ms, "command", fingerprint(fact.argv))
             return _begin(open_calls, f"{COMMANDS}/{brief(fact.exec)}", asked)
+        case command.CommandCancelled():
+            # Whoever ended it knows why: it is no answer to anything.
+            return Paired(OpenCalls(without(open_calls.asked, f"{COMMANDS}/{brief(fact.exec)}")), None)
     ended = _ended(fact)
-    return Paired(open_calls, None) if ended is None else _end(open_calls, sequence, ended)
+    return Paired(open_calls, None) if ended is None else _end(open_calls, sequence, at_ms, ended)
 
 
 def _begin(open_calls: OpenCalls, key: str, asked: Asked) -> Paired:
     return Paired(OpenCalls(with_entry(open_calls.asked, key, asked, OPEN_CALLS)), None)
 
 
-def _end(open_calls: OpenCalls, sequence: int, ended: _Ended) -> Paired:
-    key = f"{ended.lane}/{brief(ended.id)}"
-    asked = open_calls.asked.get(key) or Asked(sequence, ended.tool, fingerprint(ended.tool))
-    run = None if ended.lane in (COMMANDS, TOOLS) else ended.lane
-    call = Call(ended.lane, run, asked.tool, asked.question + ended.answer, ended.ok, (asked.sequence, sequence))
+def _end(open_calls: OpenCalls, sequence: int, at_ms: int, ended: _Ended) -> Paired:
+    key = f"{ended.of}/{brief(ended.id)}"
+    run = None if ended.of in (COMMANDS, TOOLS) else ended.of
+    # An answer to a question that nobody heard is like no other.
+    unheard = Asked(sequence, at_ms, ended.tool, fingerprint(ended.tool if run is None else sequence))
+    asked = open_calls.asked.get(key, unheard)
+    call = Call(
+        lane=f"{ended.of}/{asked.within}" if asked.within else ended.of,
+        run=run,
+        tool=asked.tool,
+        print=asked.question + ended.answer,
+        ok=ended.ok,
+        evidence=(asked.sequence, sequence),
+        lasted_ms=max(0, at_ms - asked.at_ms),
+    )
     return Paired(OpenCalls(without(open_calls.asked, key)), call)
 
 
@@ -119,11 +150,18 @@ def _ended(fact: object) -> _Ended | None:
             return _Ended(brief(fact.run), fact.call, fingerprint(fact.ok, fact.output), fact.ok)
         case ToolReturned():
             answer = fingerprint(fact.summary, fact.failure)
-            return _Ended(TOOLS, fact.call, answer, fact.failure is None, brief(fact.tool))
+            is_answer = fact.failure is None or fact.failure.code == SandboxFileNotFound.code
+            return _Ended(TOOLS, fact.call, answer, is_answer, brief(fact.tool))
         case command.CommandCompleted():
-            return _Ended(COMMANDS, fact.exec, fingerprint(fact.exit, fact.totals), fact.exit.code == 0)
+            return _Ended(COMMANDS, fact.exec, fingerprint(fact.exit, fact.totals), _is_answer(fact))
         case command.CommandTimedOut() | command.CommandLost():
             return _Ended(COMMANDS, fact.exec, fingerprint(type(fact).__name__, fact.totals), False)
         case command.CommandRejected():
             return _Ended(COMMANDS, fact.exec, fingerprint(fact.failure.code, fact.failure.message), False)
     return None
+
+
+def _is_answer(fact: command.CommandCompleted) -> bool:
+    """What says no without another word has not failed: somebody asked, and waits."""
+    wrote = fact.totals.stdout + fact.totals.stderr + fact.totals.pty
+    return fact.exit.code == 0 or (fact.exit.code == NO and wrote == 0)

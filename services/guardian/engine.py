@@ -16,7 +16,10 @@ from services.guardian.seen import Told, read
 from services.guardian.watch import GUARDIAN_TAGS, Watch
 
 MAX_SANDBOXES = 20_000
+MAX_GONE = 10_000
 REMOVED = "sandbox.removed"
+BEGINNINGS = frozenset({"sandbox.creating", "sandbox.created", "sandbox.recovering", "sandbox.recovered"})
+"""Of a life, also under an id that was used before."""
 
 
 def bind(settings: Guardian, names: Collection[str] = ()) -> tuple[Bound, ...]:
@@ -36,10 +39,14 @@ def policy_of(settings: Guardian, name: str) -> Policy:
 class Engine:
     """Memory in proportion to the sandboxes that are there, and to nothing else."""
 
-    def __init__(self, rules: tuple[Bound, ...], *, learns: bool) -> None:
+    def __init__(self, rules: tuple[Bound, ...], *, learns: bool, shadow: bool = False, since_ms: int = 0) -> None:
+        """As for a `Watch`."""
         self._rules = RuleSet(rules)
         self._learns = learns
+        self._shadow = shadow
+        self._since_ms = since_ms
         self._watches: OrderedDict[str, Watch] = OrderedDict()
+        self._removed: OrderedDict[str, None] = OrderedDict()
         self._dues: dict[str, int] = {}
         wanted = self._rules.wanted | place.TAGS | calls.TAGS
         self.wanted = wanted | GUARDIAN_TAGS if learns else wanted
@@ -49,20 +56,30 @@ class Engine:
         told = read(sequence, at_ms, raw, self.wanted)
         return told if told is not None and is_token(told.sandbox) else None
 
-    def feed(self, told: Told, *, silent: bool = False) -> list[Decision]:
-        watch = self._watches.get(told.sandbox)
-        if watch is None and told.seen.tag in GUARDIAN_TAGS:
-            # Our own words about one that is gone.
-            return []
+    def feed(self, told: Told, *, silent: bool = False, late: bool = False) -> list[Decision]:
+        watch = self._watches.get(told.sandbox) or self._begun(told)
         if watch is None:
-            watch = self._watches[told.sandbox] = Watch(self._rules, learns=self._learns)
-            self._make_room()
+            return []
         self._watches.move_to_end(told.sandbox)
-        decisions = watch.feed(told.seen, silent=silent)
+        decisions = watch.feed(told.seen, silent=silent, late=late)
         self._note_due(told.sandbox, watch)
         if told.seen.tag == REMOVED:
-            self._gone(told.sandbox)
+            self._forget(told.sandbox)
         return decisions
+
+    def _begun(self, told: Told) -> Watch | None:
+        """None for words about one that is gone: its last commands may end after it, and we speak of it ourselves."""
+        if told.seen.tag in GUARDIAN_TAGS or (told.sandbox in self._removed and told.seen.tag not in BEGINNINGS):
+            return None
+        self._removed.pop(told.sandbox, None)
+        watch = Watch(self._rules, learns=self._learns, shadow=self._shadow, since_ms=self._since_ms)
+        self._watches[told.sandbox] = watch
+        while len(self._watches) > MAX_SANDBOXES:
+            self._gone(next(iter(self._watches)))
+        return watch
+
+    def knows(self, sandbox: str) -> bool:
+        return sandbox in self._watches
 
     def place(self, sandbox: str) -> place.Place:
         watch = self._watches.get(sandbox)
@@ -72,11 +89,12 @@ class Engine:
         """Sandboxes in which something is found by then, if nothing happens."""
         return [sandbox for sandbox, moment in self._dues.items() if moment <= at_ms]
 
-    def until(self, sandbox: str, at_ms: int) -> list[Decision]:
+    def until(self, sandbox: str, at_ms: int, *, late_ms: int = 0) -> list[Decision]:
+        """Found before `late_ms` is found late."""
         watch = self._watches.get(sandbox)
         if watch is None:
             return []
-        decisions = watch.until(at_ms)
+        decisions = watch.until(at_ms, late_ms=late_ms)
         self._note_due(sandbox, watch)
         return decisions
 
@@ -87,9 +105,11 @@ class Engine:
         else:
             self._dues[sandbox] = due
 
-    def _make_room(self) -> None:
-        while len(self._watches) > MAX_SANDBOXES:
-            self._gone(next(iter(self._watches)))
+    def _forget(self, sandbox: str) -> None:
+        self._gone(sandbox)
+        self._removed[sandbox] = None
+        while len(self._removed) > MAX_GONE:
+            self._removed.popitem(last=False)
 
     def _gone(self, sandbox: str) -> None:
         del self._watches[sandbox]

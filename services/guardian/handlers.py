@@ -2,6 +2,8 @@
 
 import logging
 
+from msgspec.structs import replace
+
 from contracts import codec, subjects
 from contracts.commands.agent import GuideAgent, InterruptAgent, PauseAgent
 from contracts.commands.sandbox import StopSandbox
@@ -11,16 +13,15 @@ from contracts.guardian import Mode, Step
 from contracts.ids import is_token
 from contracts.message import Command, Fact, Order
 from contracts.registry import command_tag
-from contracts.state import Status
 from contracts.streams import COMMANDS_STREAM
 from infra import clock
 from infra.bus.connection import Bus
 from infra.bus.publisher import append
 from infra.journal import Journal
 from services.guardian.calls import fingerprint
-from services.guardian.decide import Decision
+from services.guardian.decide import SHADOW, Decision
 from services.guardian.moments import moment
-from services.guardian.place import Place
+from services.guardian.place import Place, addressee
 
 logger = logging.getLogger(__name__)
 
@@ -42,6 +43,10 @@ def identity(sandbox: str, decision: Decision) -> str:
     return f"{sandbox}.{finding.rule}.{finding.evidence[-1]}.{decision.at_ms}.{fingerprint(finding.key)}"
 
 
+def order_id(name: str) -> str:
+    return f"g-{fingerprint(name)}"
+
+
 class Teller:
     def __init__(self, bus: Bus, journal: Journal, mode: Mode, told: set[str]) -> None:
         """`told`: ids of what an earlier life has told already."""
@@ -60,30 +65,27 @@ class Teller:
         if not self.is_mine(place) or name in self._told:
             self._told.discard(name)
             return
+        if not decision.held and decision.step is not Step.OBSERVE and self._mode is Mode.SHADOW:
+            decision = replace(decision, held=SHADOW)
         try:
-            held = self._held(decision, place)
-            command = (
-                None if held is not None else await self._order(sandbox, decision, place, f"g-{fingerprint(name)}")
-            )
-            fact = _fact(decision, held, command)
-            await self._journal.append(self._journal.write(sandbox, fact, id=name, command=command))
+            command = await self._order(sandbox, decision, place, order_id(name)) if _acts(decision) else None
+            written = self._journal.write(sandbox, _fact(decision, command), id=name, command=command)
+            await self._journal.append(written)
         except ClocheError as error:
             logger.error("%s: %s cannot be told: %s", sandbox, decision.finding.rule, error.message)  # noqa: TRY400
 
-    def _held(self, decision: Decision, place: Place) -> str | None:
-        """Why the step is not taken; None where it is."""
-        if decision.step is Step.OBSERVE:
-            return ""
-        if self._mode is Mode.SHADOW:
-            return "shadow"
-        if place.status in (Status.STOPPED, Status.REMOVED, Status.FAILED):
-            return f"the sandbox is {place.status}"
-        if decision.step is not Step.STOP and _run(decision, place) is None:
-            return "no run is open"
-        return None
+    async def tell_late(self, sandbox: str, decision: Decision, place: Place) -> None:
+        """What an earlier life may have decided and acted on too, and died before it could say so.
+
+        Raises `Unavailable`: then nothing is told.
+        """
+        order = order_id(identity(sandbox, decision))
+        if decision.step is Step.STOP and await self._journal.was_told(sandbox, "sandbox.stopped", order):
+            decision = replace(decision, held="")
+        await self.tell(sandbox, decision, place)
 
     async def _order(self, sandbox: str, decision: Decision, place: Place, name: str) -> str:
-        order = order_for(decision, _run(decision, place))
+        order = order_for(decision, addressee(place, decision.finding.run))
         tag = command_tag(order)
         command = Command(
             id=name,
@@ -111,17 +113,14 @@ def order_for(decision: Decision, run: str | None) -> Order:
     return StopSandbox(reason=reason)
 
 
-def _run(decision: Decision, place: Place) -> str | None:
-    """Whom it is about, if it is still there; else whoever is."""
-    about = decision.finding.run
-    found = next(reversed(list(place.runs)), None) if about is None else about
-    return found if found is not None and found in place.runs and is_token(found) else None
+def _acts(decision: Decision) -> bool:
+    return decision.step is not Step.OBSERVE and not decision.held
 
 
-def _fact(decision: Decision, held: str | None, command: str | None) -> Fact:
+def _fact(decision: Decision, command: str | None) -> Fact:
     finding, at = decision.finding, moment(decision.at_ms)
     run = finding.run if finding.run is not None and is_token(finding.run) else None
-    if held is not None:
+    if not _acts(decision):
         return GuardianObserved(
             rule=finding.rule,
             finding=finding.text,
@@ -129,7 +128,7 @@ def _fact(decision: Decision, held: str | None, command: str | None) -> Fact:
             run=run,
             key=finding.key,
             step=decision.step,
-            held=held,
+            held=decision.held,
             count=decision.count,
             at=at,
         )

@@ -15,10 +15,12 @@ class Judged(NamedTuple):
 
 
 class History:
-    """Feed it a log in order. `since`: what lies before is only read for what it says about what comes."""
+    """Feed it a log in order. What lies before the sequence `since`, stored at `since_ms`, is only read for what it
+    says about what comes.
+    """
 
-    def __init__(self, rules: tuple[Bound, ...], *, since: int = 1) -> None:
-        self._engine = Engine(rules, learns=False)
+    def __init__(self, rules: tuple[Bound, ...], *, since: int = 1, since_ms: int = 0) -> None:
+        self._engine = Engine(rules, learns=False, since_ms=since_ms)
         self._since = since
         self.wanted = self._engine.wanted
         self.events = 0

@@ -18,6 +18,7 @@ from infra.bus import reader
 from infra.bus.connection import Bus
 from infra.journal import Journal
 from services.guardian.calls import fingerprint
+from services.guardian.moments import milliseconds, moment
 
 RULE = "guardian"
 TAG = "guardian.observed"
@@ -25,6 +26,9 @@ TAG = "guardian.observed"
 
 class Mark(NamedTuple):
     sequence: int
+    """The last that needs no judgement."""
+    at_ms: int
+    """The last moment that needs none: what is found by nothing happening is found at moments."""
     settings: str
 
 
@@ -34,21 +38,27 @@ class Marks:
         self._journal = journal
         self._settings = fingerprint(msgspec.to_builtins(settings))
 
-    async def resume(self, head: int) -> int:
-        """The last sequence that needs no judgement; without a mark of these settings one is made at `head`."""
+    async def resume(self, head: int) -> Mark:
+        """Without a mark of these settings one is made at `head`, as of now."""
         newest = await self._newest()
         if newest is not None and newest.settings == self._settings:
-            return newest.sequence
-        await self.put(head)
-        return head
+            return newest
+        mark = Mark(head, milliseconds(clock.now()), self._settings)
+        await self.put(mark.sequence, mark.at_ms)
+        return mark
 
-    async def put(self, sequence: int) -> None:
+    async def look_away(self, head: int) -> None:
+        """From `head` on nothing is judged, also not by those who come later: what was is not their business."""
+        if await self._newest() is not None:
+            await self.resume(head)
+
+    async def put(self, sequence: int, at_ms: int) -> None:
         fact = GuardianObserved(
             rule=RULE,
             finding="watching from here on",
             evidence=(sequence,),
             key=self._settings,
-            at=clock.now(),
+            at=moment(at_ms),
         )
         name = f"{subjects.NO_SANDBOX}.{self._journal.node}.{sequence}.{self._settings}"
         written = self._journal.write(subjects.NO_SANDBOX, fact, id=name, scope=self._journal.node)
@@ -64,4 +74,4 @@ class Marks:
             return None
         if not isinstance(fact, GuardianObserved) or fact.rule != RULE or not fact.evidence:
             return None
-        return Mark(fact.evidence[0], fact.key)
+        return Mark(fact.evidence[0], 0 if fact.at is None else milliseconds(fact.at), fact.key)

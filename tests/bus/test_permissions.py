@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from contracts.errors import ClocheError, Unavailable
+from contracts.registry import COMMANDS
 from contracts.subjects import FAMILIES as EVENT_FAMILIES
 from infra.bus.connection import connect
 from infra.bus.errors import Denied, NobodyAnswers
@@ -55,25 +56,32 @@ async def test_a_dead_letter_is_written_under_ones_own_name_only(tmp_path: Path)
 
 async def test_only_those_who_command_may_publish_commands(tmp_path: Path) -> None:
     async with nats_in(tmp_path) as server:
-        for user in ("client", "gateway", "agent", "guardian"):
+        for user in ("client", "gateway", "agent"):
             bus = await server.connect(user)
             await append(bus, "cloche.cmd.local.sb.command.run", b"{}", user, stream="CLOCHE_COMMANDS", timeout_s=10)
-        for user in ("spawner", "executor", "replay", "egress", "file_watcher", "health_monitor"):
+        for user in ("spawner", "executor", "replay", "egress", "file_watcher", "health_monitor", "guardian"):
             bus = await server.connect(user)
             with pytest.raises(Denied):
                 await append(bus, "cloche.cmd.local.sb.command.run", b"{}", user, timeout_s=10)
 
 
-async def test_the_health_monitor_stops_and_recovers_and_orders_nothing_else(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("user", "tags"),
+    [
+        ("health_monitor", {"sandbox.stop", "sandbox.recover"}),
+        ("guardian", {"agent.guidance", "agent.interrupt", "agent.pause", "sandbox.stop"}),
+    ],
+)
+async def test_who_watches_orders_what_it_must_and_nothing_else(tmp_path: Path, user: str, tags: set[str]) -> None:
     async with nats_in(tmp_path) as server:
-        bus = await server.connect("health_monitor")
-        for verb in ("stop", "recover"):
-            await append(
-                bus, f"cloche.cmd.local.sb.sandbox.{verb}", b"{}", verb, stream="CLOCHE_COMMANDS", timeout_s=10
-            )
-        for verb in ("create", "start", "remove", "fork"):
-            with pytest.raises(Denied):
-                await append(bus, f"cloche.cmd.local.sb.sandbox.{verb}", b"{}", verb, timeout_s=10)
+        bus = await server.connect(user)
+        for tag in sorted(COMMANDS):
+            subject = f"cloche.cmd.local.sb.{tag}"
+            if tag in tags:
+                await append(bus, subject, b"{}", tag, stream="CLOCHE_COMMANDS", timeout_s=10)
+            else:
+                with pytest.raises(Denied):
+                    await append(bus, subject, b"{}", tag, timeout_s=10)
 
 
 async def test_nobody_but_the_admin_manages_streams_and_consumers(tmp_path: Path) -> None:
@@ -193,6 +201,14 @@ async def test_requests_reach_their_service_and_its_answer_the_asker(tmp_path: P
         assert (await client.request("cloche.rpc.state.sandboxes", b"x")).data == b"replay"
         with pytest.raises(Denied):
             await client.request("cloche.replay.r1.sb.sandbox.created", b"x")
+        guardian = await server.connect("guardian")
+        for subject in (
+            "cloche.rpc.local.sb.files.write",
+            "cloche.rpc.local.sb.git.commit",
+            "cloche.rpc.state.sandbox",
+        ):
+            with pytest.raises(Denied):
+                await guardian.request(subject, b"x")
 
 
 async def test_nobody_but_the_spawner_answers_about_worktrees(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import msgspec
 from contracts import codec, subjects
 from contracts.events.guardian import GuardianEscalated, GuardianIntervention, GuardianObserved
 from contracts.guardian import Guardian
-from contracts.message import CommandHead
+from contracts.message import CommandHead, Fact
 from contracts.streams import COMMANDS_STREAM, LOG_STREAM
 from infra.bus import page, reader
 from infra.bus.connection import Bus
@@ -73,6 +73,10 @@ class Rig:
             journal = self._journals[WRITERS[event.type.partition(".")[0]]]
             sequence = await journal.append(journal.write(story.sandbox, event.data, id=f"{story.sandbox}.{number}"))
         return sequence
+
+    async def write(self, service: str, sandbox: str, fact: Fact, *, command: str) -> int:
+        journal = self._journals[service]
+        return await journal.append(journal.write(sandbox, fact, id=f"{sandbox}.{command}", command=command))
 
     async def spoil(self, sandbox: str, raw: bytes) -> None:
         """Something that is no event, where one should be."""

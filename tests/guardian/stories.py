@@ -160,6 +160,112 @@ def long_thinking_with_signs_of_life() -> Story:
     return story.finished()
 
 
+def waiting_by_sleeping_inside_the_call() -> Story:
+    story = Story().begin().run()
+    for _ in range(12):
+        story.use("Bash", command="sleep 20; gh run view 7")
+        story.tell(agent.AgentToolResult(run=RUN, call="open", ok=True, output="queued"), 21)
+    return story.finished()
+
+
+def sleeping_and_looking_in_turns() -> Story:
+    story = Story().begin().run()
+    for _ in range(10):
+        story.use("Bash", command="sleep 30")
+        story.tell(agent.AgentToolResult(run=RUN, call="open", ok=True, output=""), 30)
+        story.call("Bash", "queued", command="gh run view 7")
+    return story.finished()
+
+
+def looking_at_two_pipelines_now_and_then() -> Story:
+    story = Story().begin().run()
+    for _ in range(8):
+        story.call("Bash", "queued", command="gh run view 7", after=120).call("Bash", "queued", command="gh run view 8")
+    return story.finished()
+
+
+def a_service_that_is_slow_to_come_up() -> Story:
+    story = Story().begin().run()
+    for _ in range(30):
+        story.call("Bash", "connection refused", ok=False, command="curl -sf localhost:8080/health", after=90)
+    return story.call("Bash", "ok", command="curl -sf localhost:8080/health").finished()
+
+
+def a_file_that_is_asked_for_until_it_is_there() -> Story:
+    story = Story().begin()
+    for _ in range(40):
+        story.ran("test", "-f", "/workspace/done", code=1)
+    return story.ran("test", "-f", "/workspace/done")
+
+
+def five_subagents_that_begin_alike() -> Story:
+    story = Story().begin().run()
+    parents = [f"task-{number}" for number in range(5)]
+    for parent in parents:
+        story.tell(agent.AgentToolUse(run=RUN, call=parent, tool="Task", input={"prompt": parent}), 0.1)
+    for tool in ("ls", "Read"):
+        for parent in parents:
+            call = f"{parent}-{tool}"
+            story.tell(agent.AgentToolUse(run=RUN, call=call, tool=tool, input={"path": "."}, parent=parent), 0.1)
+            story.tell(agent.AgentToolResult(run=RUN, call=call, ok=True, output="src tests"), 0.1)
+    for parent in parents:
+        story.tell(agent.AgentToolResult(run=RUN, call=parent, ok=True, output=parent), 60)
+    return story.finished()
+
+
+def an_interrupted_turn_whose_last_result_is_late() -> Story:
+    """Whoever was interrupted waits for somebody to say how to go on."""
+    story = Story().begin().run().use("Bash", command="make").tell(agent.AgentInterrupted(run=RUN, reason="asked"))
+    return story.tell(agent.AgentToolResult(run=RUN, call="open", ok=False, output="interrupted")).spent(0.1)
+
+
+def waiting_for_ports() -> Story:
+    story = Story().begin().run()
+    for line in (
+        "until (echo > /dev/tcp/localhost/5432) 2>/dev/null; do sleep 1; done",
+        "exec 3<>/dev/tcp/127.0.0.1/8080",
+        "timeout 30 bash -c 'until nc -z my-database-service 5432; do sleep 1; done'",
+    ):
+        story.call("Bash", "", command=line, after=20)
+    return story.finished()
+
+
+def a_run_within_its_budget() -> Story:
+    story = Story().begin()
+    started = agent.AgentStarted(
+        run=RUN, runtime="script", prompt="grow", max_budget_usd=5, max_tokens=20_000, max_turns=20, timeout_ms=600_000
+    )
+    story.tell(started)
+    for _ in range(12):
+        story.said(after=30).tell(agent.AgentMetrics(run=RUN, cost_usd=0.25, output_tokens=1000, turns=1))
+    return story.finished()
+
+
+def a_run_over_its_own_budget() -> Story:
+    """However much the settings allow."""
+    story = Story().begin().tell(agent.AgentStarted(run=RUN, runtime="script", prompt="grow", max_budget_usd=2))
+    for _ in range(4):
+        story.said().spent(0.6)
+    return story.finished()
+
+
+def a_run_beyond_its_time() -> Story:
+    started = agent.AgentStarted(run=RUN, runtime="script", prompt="grow", timeout_ms=600_000)
+    story = Story().begin().tell(started)
+    for _ in range(7):
+        story.said(after=100)
+    return story.finished()
+
+
+def work_within_the_tasks_paths() -> Story:
+    story = Story().begin(SandboxSpec(permissions=Permissions(write=("src", "tests")))).run()
+    story.call("Read", "text", file_path="/workspace/docs/guide.md").call("Read", "x", file_path="/etc/hosts")
+    for name in ("src/a.py", "tests/test_a.py", "src/deep/er/b.py"):
+        story.call("Write", "ok", file_path=f"/workspace/{name}", content="x").changed(f"/workspace/{name}")
+    story.changed("/workspace/.pytest_cache/v").changed("/workspace/docs/node_modules/x/y.js")
+    return story.call("Write", "ok", file_path="/tmp/scratch", content="x").finished()
+
+
 FAULTS: dict[str, tuple[Callable[[], Story], tuple[str, ...]]] = {
     "repeated_call": (repeated_call, ("repeated_call",)),
     "alternating_loop": (alternating_loop, ("alternating_loop",)),
@@ -168,6 +274,8 @@ FAULTS: dict[str, tuple[Callable[[], Story], tuple[str, ...]]] = {
     "failing_commands": (failing_commands, ("error_storm",)),
     "hung_turn": (hung_turn, ("no_progress",)),
     "spent_budget": (spent_budget, ("budget",)),
+    "a_run_over_its_own_budget": (a_run_over_its_own_budget, ("budget",)),
+    "a_run_beyond_its_time": (a_run_beyond_its_time, ("budget",)),
     "dangerous_commands": (dangerous_commands, ("dangerous_command",)),
     "outside_paths": (outside_paths, ("outside_paths",)),
 }
@@ -187,6 +295,16 @@ HONEST: dict[str, Callable[[], Story]] = {
         a_retry_with_backoff_that_succeeds,
         a_turn_that_is_over,
         long_thinking_with_signs_of_life,
+        waiting_by_sleeping_inside_the_call,
+        sleeping_and_looking_in_turns,
+        looking_at_two_pipelines_now_and_then,
+        a_service_that_is_slow_to_come_up,
+        a_file_that_is_asked_for_until_it_is_there,
+        five_subagents_that_begin_alike,
+        an_interrupted_turn_whose_last_result_is_late,
+        waiting_for_ports,
+        a_run_within_its_budget,
+        work_within_the_tasks_paths,
     )
 }
 

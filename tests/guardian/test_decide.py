@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from contracts.guardian import STEPS, Finding, Guardian, Policy, Step
-from services.guardian.decide import REMEMBERED, Decision, Last, Memory, decide, learn
+from services.guardian.decide import REMEMBERED, Decision, Last, Memory, Word, decide, learn
 
 S = 1000
 MINUTE = 60 * S
@@ -16,7 +16,7 @@ def finding(key: str = "k", at_most: Step = Step.STOP) -> Finding:
 
 def over_time(policy: Policy, *moments: int, at_most: Step = Step.STOP) -> list[tuple[int, Step, bool]]:
     """When it is told, as what, and whether that is a further step."""
-    memory: Memory = {}
+    memory = Memory()
     told = []
     for at_ms in moments:
         memory, decision = decide(memory, finding(at_most=at_most), policy, at_ms)
@@ -67,17 +67,21 @@ def test_a_finding_may_be_too_small_for_a_further_step() -> None:
 
 
 def test_other_findings_are_told_at_once() -> None:
-    memory, first = decide({}, finding("a"), Policy(), 0)
+    memory, first = decide(Memory(), finding("a"), Policy(), 0)
     _, second = decide(memory, finding("b"), Policy(), 0)
     assert first is not None
     assert second is not None
 
 
+def word(step: Step, at_ms: int, count: int = 1, held: str = "", key: str = "k") -> Word:
+    return Word("r", key, Last(at_ms, count, 1), step, held)
+
+
 def test_what_the_log_says_was_told_counts_as_told() -> None:
     policy = Policy(step=Step.GUIDANCE, up_to=Step.STOP, cooldown_s=60)
-    memory, first = decide({}, finding(), policy, 5 * S)
+    memory, first = decide(Memory(), finding(), policy, 5 * S)
     assert first is not None
-    learnt = learn({}, "r", "k", Last(first.step, first.at_ms, first.count))
+    learnt = learn(Memory(), word(first.step, first.at_ms, first.count))
     assert learnt == memory
     assert decide(learnt, finding(), policy, 30 * S).decision is None
     again = decide(learnt, finding(), policy, 70 * S).decision
@@ -86,16 +90,74 @@ def test_what_the_log_says_was_told_counts_as_told() -> None:
 
 
 def test_an_older_word_does_not_undo_a_newer_one() -> None:
-    newer = learn({}, "r", "k", Last(Step.PAUSE, 100, 3))
-    assert learn(newer, "r", "k", Last(Step.GUIDANCE, 50, 1)) == newer
+    newer = learn(Memory(), word(Step.PAUSE, 100, 3))
+    assert learn(newer, word(Step.GUIDANCE, 50)) == newer
+
+
+def test_a_moment_that_comes_again_after_a_restart_is_told_once_however_short_the_cool_down() -> None:
+    policy = Policy(cooldown_s=0)
+    learnt = learn(Memory(), word(Step.OBSERVE, 5 * S))
+    assert decide(learnt, finding(), policy, 5 * S).decision is None
+    assert decide(learnt, finding(), policy, 5 * S + 1).decision is not None
+
+
+LADDER = Policy(step=Step.GUIDANCE, up_to=Step.STOP, cooldown_s=60)
+
+
+def test_a_step_that_could_not_be_taken_is_not_gone_beyond() -> None:
+    memory, told = Memory(), []
+    for minute, held in enumerate(("nobody", "nobody", "", "nobody", "")):
+        memory, decision = decide(memory, finding(), LADDER, minute * MINUTE, lambda _, held=held: held)  # type: ignore[misc]
+        assert decision is not None
+        told.append((decision.step, decision.held))
+    assert told == [
+        (Step.GUIDANCE, "nobody"),
+        (Step.GUIDANCE, "nobody"),
+        (Step.GUIDANCE, ""),
+        (Step.INTERRUPT, "nobody"),
+        (Step.INTERRUPT, ""),
+    ]
+
+
+def test_a_step_that_was_not_taken_is_not_gone_beyond_after_a_restart_either() -> None:
+    memory = learn(Memory(), word(Step.GUIDANCE, 0, held="no run is open"))
+    decision = decide(memory, finding(), LADDER, MINUTE).decision
+    assert decision is not None
+    assert (decision.step, decision.count, decision.escalated) == (Step.GUIDANCE, 2, False)
+
+
+def test_what_was_only_done_in_shadow_counts_in_shadow_alone() -> None:
+    shadowed = word(Step.PAUSE, 0, 3, held="shadow")
+    live = decide(learn(Memory(), shadowed), finding(), LADDER, MINUTE).decision
+    assert live is not None
+    assert (live.step, live.count) == (Step.GUIDANCE, 1)
+    shadow = decide(learn(Memory(), shadowed, shadow=True), finding(), LADDER, MINUTE).decision
+    assert shadow is not None
+    assert (shadow.step, shadow.count) == (Step.STOP, 4)
+
+
+def test_settings_that_begin_further_than_what_was_done_are_followed() -> None:
+    memory = learn(Memory(), word(Step.OBSERVE, 0))
+    decision = decide(memory, finding(), Policy(step=Step.PAUSE, cooldown_s=60), MINUTE).decision
+    assert decision is not None
+    assert decision.step is Step.PAUSE
+
+
+def test_the_same_trouble_in_another_shape_is_told_at_once_and_gets_a_further_step_once_it_has_gone_on() -> None:
+    memory, told = Memory(), []
+    for number, at_ms in enumerate((0, 10 * S, 70 * S)):
+        memory, decision = decide(memory, finding(f"k#{number}"), LADDER, at_ms)
+        assert decision is not None
+        told.append((decision.step, decision.escalated))
+    assert told == [(Step.GUIDANCE, False), (Step.GUIDANCE, False), (Step.INTERRUPT, True)]
 
 
 def test_only_so_many_findings_are_remembered() -> None:
-    memory: Memory = {}
+    memory = Memory()
     for number in range(REMEMBERED * 2):
         memory = decide(memory, finding(str(number)), Policy(), number).memory
-    assert len(memory) == REMEMBERED
-    assert decide(memory, finding(str(REMEMBERED * 2 - 1)), Policy(), 0).decision is None
+    assert len(memory.told) == len(memory.taken) == REMEMBERED
+    assert decide(memory, finding(str(REMEMBERED * 2 - 1)), Policy(), REMEMBERED * 2).decision is None
 
 
 def test_a_furthest_step_that_is_milder_than_the_first_is_refused_by_its_names() -> None:
@@ -105,7 +167,7 @@ def test_a_furthest_step_that_is_milder_than_the_first_is_refused_by_its_names()
 
 def test_a_decision_says_how_often_it_was_made() -> None:
     policy = Policy(cooldown_s=0)
-    memory: Memory = {}
+    memory = Memory()
     made: list[Decision] = []
     for at_ms in range(3):
         memory, decision = decide(memory, finding(), policy, at_ms)

@@ -1,13 +1,25 @@
 """Recorded runs, with a fault and without one, under every rule as it is by default."""
 
+import datetime
+
+import msgspec
 import pytest
 
+from contracts import codec
 from contracts.guardian import Budget, Guardian, Step
+from contracts.message import Fact
 from tests.guardian.stories import FAULTS, HONEST
-from tests.guardian.story import HISTORIES, judge, recorded, rules_of
+from tests.guardian.story import HISTORIES, Line, judge, recorded, rules_of
 
 SETTINGS = Guardian(budget=Budget(max_usd=10))
 OVERNIGHT_S = 9 * 3600.0
+
+
+def as_read(lines: list[bytes]) -> list[tuple[int, datetime.datetime, Fact | None]]:
+    """By today's contracts: a field that is new since the recording has its default."""
+    entries = [msgspec.json.decode(line, type=Line) for line in lines]
+    heads = [(entry.sequence, codec.decode_head(bytes(entry.event))) for entry in entries]
+    return [(sequence, head.time, codec.decode_fact(head)) for sequence, head in heads]
 
 
 @pytest.mark.parametrize("name", FAULTS)
@@ -39,7 +51,7 @@ def test_nothing_is_found_in_honest_work(name: str) -> None:
 @pytest.mark.parametrize("name", [*FAULTS, *HONEST])
 def test_a_recorded_history_is_what_its_story_tells(name: str) -> None:
     make = FAULTS[name][0] if name in FAULTS else HONEST[name]
-    assert recorded(name) == make().lines()
+    assert as_read(recorded(name)) == as_read(make().lines())
 
 
 def test_every_recorded_history_has_a_story() -> None:

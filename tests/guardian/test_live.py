@@ -1,6 +1,7 @@
 """The guardian as a process, on a real server: what it tells, what it asks for, and what it survives."""
 
 import asyncio
+import time
 from pathlib import Path
 from typing import Any
 
@@ -8,14 +9,18 @@ import msgspec
 import pytest
 
 from contracts.events.guardian import GuardianIntervention, GuardianObserved
+from contracts.events.sandbox import SandboxRemoved, SandboxStopped
 from contracts.guardian import Guardian, NoProgress, Step
+from infra.bus import reader
 from infra.journal import Journal
 from services.guardian import loop
-from services.guardian.engine import Engine, bind
-from services.guardian.handlers import Teller
+from services.guardian.engine import Engine, bind, filters
+from services.guardian.handlers import Teller, identity, order_id
 from services.guardian.loop import Patrol
-from services.guardian.marks import Marks
+from services.guardian.marks import Mark, Marks
 from services.guardian.moments import milliseconds
+from services.guardian.past import past
+from services.guardian.watch import LATE
 from tests.bus.servers import until
 from tests.guardian import stories
 from tests.guardian.rig import Rig, Told, configure, rig_in
@@ -149,7 +154,7 @@ async def test_a_guardian_that_hears_nothing_does_not_take_that_for_silence(tmp_
             Engine(bind(settings), learns=True),
             Teller(bus, journal, settings.mode, set()),
             Marks(bus, journal, settings),
-            judged=0,
+            Mark(0, 0, ""),
         )
         await patrol.catch_up(head)
         # It knows the time and not what happens: nobody follows the log.
@@ -272,6 +277,16 @@ async def test_history_says_what_was_told_live(tmp_path: Path, name: str) -> Non
         assert bool(live) == (name in stories.FAULTS)
 
 
+async def test_what_is_read_subject_by_subject_is_the_log_in_order(tmp_path: Path) -> None:
+    async with rig_in(tmp_path) as rig:
+        for name in ("one", "two"):
+            head = await rig.play(Story(name).begin().run().call("Read", "x").ran("true").changed("/workspace/a"))
+        wanted = filters(Engine(bind(Guardian()), learns=True).wanted)
+        for start, end in ((1, head), (4, head - 3), (head, head), (head + 1, head + 9)):
+            read = reader.read(rig.admin, wanted, start, follow=False, end=end)
+            assert [each async for each in past(rig.admin, wanted, start, end)] == [each async for each in read]
+
+
 async def test_the_past_before_the_first_start_is_not_judged_but_known(tmp_path: Path) -> None:
     async with rig_in(tmp_path, repeated_call={"times": 4}) as rig:
         story = Story().begin().run().use("Bash", command="rm -rf /")
@@ -322,3 +337,94 @@ async def test_a_dead_server_is_waited_for(tmp_path: Path) -> None:
         await rig.server.kill_and_wait()
         await rig.play(danger(1, "sb-2"))
         assert len(await rig.hears(1, "sb-2")) == 1
+
+
+async def test_of_all_that_a_guardian_missed_only_the_last_is_acted_on_and_by_the_first_step(tmp_path: Path) -> None:
+    settings = {"step": "guidance", "up_to": "stop", "cooldown_s": 0}
+    async with rig_in(tmp_path, dangerous_command=settings) as rig:
+        await rig.service.start()
+        story = Story().begin().run()
+        await rig.play(story)
+        await rig.is_idle("sb")
+        await rig.service.kill()
+        begun = len(story.events)
+        for _ in range(3):
+            story.use("Bash", command="rm -rf /")
+        gone = Story("gone", node="other").begin().run().use("Bash", command="rm -rf /")
+        await rig.play(gone.tell(SandboxRemoved(reason="asked")))
+        last = await rig.play(story, begun)
+        await rig.service.start()
+        told = await rig.hears(3, "sb-1")
+        assert [(each.fact.step, getattr(each.fact, "held", "")) for each in told] == [
+            ("guidance", LATE),
+            ("guidance", LATE),
+            ("guidance", ""),
+        ]
+        assert told[-1].fact.evidence == (last,)
+        assert [order.type for subject, order in await rig.orders() if ".sb-1." in subject] == ["agent.guidance"]
+        await rig.play(story.use("Bash", command="rm -rf /"), len(story.events) - 1)
+        assert (await rig.hears(4, "sb-1"))[-1].fact.step == "interrupt"
+        assert await rig.told("gone") == []
+
+
+async def test_a_sandbox_that_was_stopped_by_a_guardian_that_died_over_it_is_said_to_be(tmp_path: Path) -> None:
+    async with rig_in(tmp_path, dangerous_command={"step": "stop"}) as rig:
+        await rig.service.start()
+        await rig.service.kill()
+        await rig.play(danger(1))
+        (found,) = await rig.over_history(_guardian({"dangerous_command": {"step": "stop"}}))
+        order = order_id(identity("sb-1", found.decision))
+        await rig.write("spawner", "sb-1", SandboxStopped(reason="guardian"), command=order)
+        await rig.service.start()
+        (told,) = await rig.hears(1, "sb-1")
+        assert isinstance(told.fact, GuardianIntervention)
+        assert (told.fact.step, told.fact.command) == ("stop", order)
+
+
+async def test_what_shadow_would_have_done_is_not_gone_beyond_by_a_guardian_that_acts(tmp_path: Path) -> None:
+    ladder = {"step": "guidance", "up_to": "stop", "cooldown_s": 0}
+    async with rig_in(tmp_path, mode="shadow", dangerous_command=ladder) as rig:
+        await rig.service.start()
+        story = Story().begin().run()
+        for _ in range(3):
+            story.use("Bash", command="rm -rf /")
+        await rig.play(story)
+        told = await rig.hears(3, "sb-1")
+        assert [each.fact.step for each in told] == ["guidance", "interrupt", "pause"]
+        await rig.service.kill()
+        configure(rig.server.data, {"mode": "live", "dangerous_command": ladder})
+        await rig.service.start()
+        await rig.play(story.use("Bash", command="rm -rf /"), len(story.events) - 1)
+        assert (await rig.hears(4, "sb-1"))[-1].fact.step == "guidance"
+
+
+async def test_what_happened_while_it_was_turned_off_stays_untold(tmp_path: Path) -> None:
+    async with rig_in(tmp_path) as rig:
+        await rig.service.start()
+        await rig.is_idle("sb")
+        await rig.service.kill()
+        configure(rig.server.data, {"mode": "off"})
+        await rig.service.start()
+        await rig.play(danger(1))
+        await rig.service.kill()
+        configure(rig.server.data, {})
+        await rig.service.start()
+        await rig.is_idle("later")
+        assert await rig.told("sb-1") == []
+
+
+async def test_a_silence_is_not_told_for_what_it_was_before_anybody_watched(tmp_path: Path) -> None:
+    async with rig_in(tmp_path, no_progress={"after_s": 1}) as rig:
+        await rig.play(Story().begin().run())
+        begun = time.monotonic()
+        await until(lambda: _has_passed(begun + 1))
+        await rig.service.start()
+        await rig.service.kill()
+        await rig.service.start()
+        (told, *_) = await rig.hears(1)
+        assert isinstance(told.fact, GuardianObserved)
+        assert "no tool call for 1 s" not in told.fact.finding
+
+
+async def _has_passed(moment: float) -> bool:
+    return time.monotonic() > moment

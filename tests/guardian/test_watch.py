@@ -10,8 +10,11 @@ from hypothesis import strategies as st
 
 from contracts import subjects
 from contracts.errors import Invalid
+from contracts.events.sandbox import SandboxRemoved
 from contracts.guardian import Budget, Guardian, NoProgress, OutsidePaths, Policy, RepeatedCall
 from services.guardian.engine import MAX_SANDBOXES, Engine, bind, filters
+from services.guardian.history import History
+from services.guardian.moments import milliseconds
 from services.guardian.rules.rule import Outcome, Rule
 from services.guardian.rules.rule_set import Bound, RuleSet
 from services.guardian.rules.table import RULES
@@ -19,7 +22,7 @@ from services.guardian.seen import Seen
 from services.guardian.watch import Watch
 from tests.contracts.golden_files import golden, golden_tags
 from tests.contracts.properties import calm
-from tests.guardian.story import Story, judge, rules_of
+from tests.guardian.story import Line, Story, judge, rules_of
 
 EAGER = Guardian(
     repeated_call=RepeatedCall(times=2),
@@ -114,6 +117,37 @@ def test_sandboxes_that_are_gone_are_forgotten() -> None:
         engine.feed(told)
     assert engine.due(10**15) == []
     assert engine.place("sb-1").node is None
+
+
+def test_what_comes_after_the_removal_of_a_sandbox_does_not_bring_it_back_but_its_id_may_be_used_again() -> None:
+    engine = Engine(bind(EAGER), learns=True)
+    _feed(engine, Story().begin().run().tell(SandboxRemoved(reason="asked")))
+    _feed(engine, Story().ended().changed("/elsewhere/x"))
+    assert not engine.knows("sb-1")
+    _feed(engine, Story().begin().run())
+    assert engine.knows("sb-1")
+    assert engine.place("sb-1").node == "local"
+
+
+def _feed(engine: Engine, story: Story) -> None:
+    for line in story.lines():
+        entry = msgspec.json.decode(line, type=Line)
+        told = engine.read(entry.sequence, None, bytes(entry.event))
+        assert told is not None
+        assert engine.feed(told) is not None
+
+
+def test_moments_before_the_span_are_passed_over() -> None:
+    silence = NoProgress(after_s=60)
+    bound = bind(Guardian(no_progress=silence), ["no_progress"])
+    story = Story().begin().run()
+    begun_ms = milliseconds(story.events[-1].time)
+    history = History(bound, since=100, since_ms=begun_ms + 90_000)
+    for line in story.lines():
+        entry = msgspec.json.decode(line, type=Line)
+        assert list(history.feed(entry.sequence, None, bytes(entry.event))) == []
+    found = list(history.end(begun_ms + 200_000))
+    assert [each.decision.at_ms - begun_ms for each in found] == [120_000]
 
 
 def test_there_is_a_limit_to_sandboxes_that_are_never_removed() -> None:

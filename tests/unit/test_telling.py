@@ -49,5 +49,5 @@ def test_a_story_reads_as_it_is_meant_to(capsys: pytest.CaptureFixture[str], mon
         """{"kind":"fork","sandbox":"sb","sequence":99}'\n"""
         "      the same files in a new sandbox that may have more\n"
         "\n"
-        "[n] are sequences of the log: `cloche events sb --from 13` shows them\n"
+        "[n] are sequences of the log: `cloche events sb --from 10` shows them\n"
     )

@@ -11,7 +11,7 @@ from contracts.errors import Failure
 from contracts.events import guardian, health, sandbox
 from contracts.events.command import CommandLost, Totals
 from contracts.message import Fact
-from contracts.spec import Resources, Restart, RestartPolicy, SandboxSpec
+from contracts.spec import Network, Resources, Restart, RestartPolicy, SandboxSpec
 from services.cli.plot import Plot
 from services.cli.story import Story
 from services.cli.why import story_of, tell
@@ -150,6 +150,8 @@ def test_a_limit_is_told_with_what_was_used_and_how_to_raise_it(
     assert found.headline.text == f"is stopped: {words}"
     assert (found.headline.sequences, found.sentences[1].sequences) == ((13, 14), (13,))
     assert raised in todo(found)[-1]
+    ends = {"timeout": "may run for longer", "disk": "may have more", "idle": "is not stopped for doing nothing"}
+    assert found.next[-1].why == f"the same files in a new sandbox that {ends[limit]}"
 
 
 def test_a_death_that_waits_for_its_recovery_says_when() -> None:
@@ -209,7 +211,7 @@ def test_a_death_that_is_told_after_the_sandbox_came_back_is_not_of_this_life() 
 def test_one_that_is_being_recovered_says_why_and_for_how_long() -> None:
     died = death(action=health.DeathAction.RECOVER)
     found = story(*begun(), died, recovery(2, instance="i2")[0])
-    assert found.headline.text == "has been being recovered for 26 s on node local (attempt 2 of 3): killed"
+    assert found.headline.text == "has been in recovery for 26 s on node local (attempt 2 of 3): killed"
     assert found.headline.sequences == (13, 14)
     late = story(*begun(), died, recovery(2, instance="i2")[0], now=NOW + datetime.timedelta(hours=1))
     assert "cloche doctor" in todo(late)
@@ -239,7 +241,7 @@ def test_one_that_could_not_be_made_says_what_was_in_the_way() -> None:
 
 def test_one_that_is_being_made_says_since_when() -> None:
     found = story(begun()[0])
-    assert found.headline.text == "has been being made for 30 s on node local, as command c-make asked"
+    assert found.headline.text == "has been in the making for 30 s on node local, as command c-make asked"
     assert todo(story(begun()[0], now=NOW + datetime.timedelta(minutes=5)))[0] == "cloche doctor"
 
 
@@ -314,7 +316,16 @@ def test_events_of_a_later_version_tell_nothing_and_do_no_harm() -> None:
     assert found.headline.text.startswith("is running")
 
 
+def test_a_change_of_the_network_is_told_and_is_not_what_brought_it_to_its_state() -> None:
+    changed = sandbox.SandboxNetworkChanged(network=Network(allowed_hosts=("example.org",)))
+    found = story(*begun(), stopped(), Told(changed, "c-net"))
+    assert found.headline.text == "is stopped, as command c-stop asked"
+    text = "had its network changed, as command c-net asked: restricted, and may reach example.org"
+    assert (found.sentences[-1].text, found.sentences[-1].sequences) == (text, (14,))
+
+
 ANYTHING: list[Fact | Told] = [
+    sandbox.SandboxNetworkChanged(network=Network()),
     *begun(),
     *begun(NEVER),
     sandbox.SandboxPaused(),

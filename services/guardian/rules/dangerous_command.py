@@ -1,16 +1,18 @@
 """Commands that one would rather know about at once."""
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import re2
 from msgspec import Struct
 
+from contracts.commands.command import Asker
 from contracts.errors import Invalid
 from contracts.events.agent import AgentToolUse
 from contracts.events.command import CommandStarted
 from contracts.guardian import DangerousCommand, Finding
+from services.guardian.bounded import with_entry, without
 from services.guardian.calls import brief, fingerprint
 from services.guardian.rules.rule import Outcome, Rule, shown
 from services.guardian.seen import Seen
@@ -19,10 +21,12 @@ INPUTS = ("command", "cmd", "argv", "args", "shell", "script")
 """Fields of a tool's input that hold a command line."""
 SHELLS = frozenset({"sh", "bash", "zsh", "dash", "ash", "ksh"})
 MAX_PROGRAM = 5000
+ASKED = 64
 
 
 class State(Struct, frozen=True):
-    """Every command stands for itself."""
+    asked: Mapping[str, int] = {}
+    """What agents asked for and was found then: that it runs is not found once more."""
 
 
 class _Patterns(NamedTuple):
@@ -37,8 +41,15 @@ def compiled(settings: DangerousCommand) -> _Patterns:
 
 def step(settings: DangerousCommand, state: State, event: Seen) -> Outcome:
     run, lines = _lines(event.fact)
-    findings = tuple(_finding(names, line, run, event) for line in lines if (names := _matches(settings, line)))
-    return Outcome(state, findings)
+    asked, findings = state.asked, []
+    for line in lines:
+        if not (names := _matches(settings, line)):
+            continue
+        name = fingerprint(line)
+        is_known = name in asked and isinstance(event.fact, CommandStarted) and event.fact.asker is Asker.AGENT
+        asked = without(asked, name) if run is None else with_entry(asked, name, event.sequence, ASKED)
+        findings += [] if is_known else [_finding(names, line, run, event)]
+    return Outcome(State(asked), tuple(findings))
 
 
 def _lines(fact: object) -> tuple[str | None, list[str]]:
@@ -55,8 +66,16 @@ def _spoken(value: object) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, list) and value and all(isinstance(word, str) for word in value):
-        is_shell = value[0].rpartition("/")[2] in SHELLS and len(value) > 2 and value[1].startswith("-")
-        yield " ".join(value[2:] if is_shell else value)
+        yield " ".join(_script(value) or value)
+
+
+def _script(words: list[str]) -> list[str]:
+    """What a shell is given to run (`bash -e -c SCRIPT …`), without the shell; empty where it is no shell."""
+    if words[0].rpartition("/")[2] not in SHELLS:
+        return []
+    options = [number for number, word in enumerate(words) if number and word.startswith("-")]
+    last = next((number for number in options if words[number].endswith("c")), None)
+    return [] if last is None else words[last + 1 :]
 
 
 def _matches(settings: DangerousCommand, line: str) -> list[str]:
@@ -88,7 +107,7 @@ def _compiled(patterns: tuple[tuple[str, str], ...]) -> _Patterns:
 def _finding(names: list[str], line: str, run: str | None, event: Seen) -> Finding:
     return Finding(
         rule=RULE.name,
-        key=f"{run or 'command'}/{fingerprint(names, line)}",
+        key=f"{run or 'command'}/{fingerprint(names)}#{fingerprint(line)}",
         text=f"{', '.join(names)}: {shown(line)}",
         evidence=(event.sequence,),
         run=run,

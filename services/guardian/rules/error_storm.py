@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from contracts.guardian import ErrorStorm, Finding
 from services.guardian.bounded import with_entry
-from services.guardian.calls import COMMANDS, TAGS, TOOLS, Call
+from services.guardian.calls import COMMANDS, ENDS, TOOLS, Call
 from services.guardian.rules.rule import Outcome, Rule, newest
 from services.guardian.seen import Seen
 
@@ -20,6 +20,7 @@ class Result(Struct, frozen=True):
     print: str | None
     """Of an error; None for anything else."""
     sequence: int
+    at_ms: int
 
 
 class State(Struct, frozen=True):
@@ -28,11 +29,11 @@ class State(Struct, frozen=True):
 
 def step(settings: ErrorStorm, state: State, event: Seen) -> Outcome:
     if event.tag in CHANGES:
-        return Outcome(_worked(settings, state, event.sequence))
+        return Outcome(_worked(settings, state, event))
     call = event.call
     if call is None:
         return Outcome(state)
-    result = Result(None if call.ok else call.print, event.sequence)
+    result = Result(None if call.ok else call.print, event.sequence, event.at_ms)
     results = (*state.lanes.get(call.lane, ()), result)[-settings.last :]
     after = State(with_entry(state.lanes, call.lane, results, LANES))
     if call.ok or not _is_storm(settings, results):
@@ -40,15 +41,17 @@ def step(settings: ErrorStorm, state: State, event: Seen) -> Outcome:
     return Outcome(after, (_finding(call, results),))
 
 
-def _worked(settings: ErrorStorm, state: State, sequence: int) -> State:
+def _worked(settings: ErrorStorm, state: State, event: Seen) -> State:
     """Who fails, changes a file and tries again is at work: a change weighs as much as a success."""
-    change = Result(None, sequence)
+    change = Result(None, event.sequence, event.at_ms)
     return State({lane: (*results, change)[-settings.last :] for lane, results in state.lanes.items()})
 
 
 def _is_storm(settings: ErrorStorm, results: tuple[Result, ...]) -> bool:
     errors = [each.print for each in results if each.print is not None]
     if len(results) < settings.last or len(errors) < settings.share * settings.last:
+        return False
+    if results[-1].at_ms - results[0].at_ms > settings.within_s * 1000:
         return False
     counts = Counter(errors)
     return sum(count for count in counts.values() if count > 1) >= settings.alike * len(errors)
@@ -68,8 +71,9 @@ def _finding(call: Call, results: tuple[Result, ...]) -> Finding:
 
 RULE = Rule(
     name="error_storm",
-    about="of the `last` tool results (of a run), commands or file operations, `share` are errors, and `alike` of them",
-    reads=TAGS | CHANGES,
+    about="of the `last` tool results (of a run), commands or file operations, `share` are errors, `alike` of them are "
+    "alike, and all of it came within `within_s`",
+    reads=ENDS | CHANGES,
     settings=ErrorStorm,
     begin=State,
     step=step,

@@ -37,6 +37,10 @@ _CHANGES = frozenset({"file.created", "file.modified", "file.deleted", "file.mov
 _ENDS = frozenset({"command.completed", "command.timed_out", "command.cancelled", "command.rejected", "command.lost"})
 
 
+_ECHOES = (agent.AgentMetrics, agent.AgentToolResult, agent.AgentApproved, agent.AgentRejected)
+"""What may still come of a turn that is over, and does not open it again."""
+
+
 class Turn(Struct, frozen=True):
     active_ms: int
     sequence: int
@@ -102,13 +106,16 @@ def _finding(run: str, turn: Turn, idle_s: float) -> Finding:
 
 
 def _of_run(state: State, event: Seen, run: str) -> State:
-    """An event of the run itself is a sign of life, and opens a turn where none was."""
+    """An event of the run itself is a sign of life, and of most kinds opens a turn where none was."""
     fact = event.fact
     if isinstance(fact, agent.AgentCompleted | agent.AgentError | agent.AgentInterrupted):
         return replace(state, turns=without(state.turns, run))
     known = state.turns.get(run)
-    if known is None and isinstance(fact, agent.AgentMetrics):
+    if known is None and isinstance(fact, _ECHOES):
         return state
+    if isinstance(fact, agent.AgentStarted):
+        # Its own process may be on the log before it.
+        state = replace(state, commands=without(state.commands, run))
     waits = known.waits if known else {}
     match fact:
         case agent.AgentToolUse():
@@ -127,7 +134,7 @@ def _around(state: State, event: Seen) -> State:
     fact = event.fact
     if isinstance(fact, command.CommandStarted):
         # The process of the agent itself is not something that it waits for.
-        if fact.exec not in state.turns:
+        if brief(fact.exec) not in state.turns:
             state = replace(state, commands=with_entry(state.commands, brief(fact.exec), event.sequence, COMMANDS))
     elif event.tag in _ENDS:
         state = replace(state, commands=without(state.commands, brief(getattr(fact, "exec", ""))))

@@ -83,13 +83,19 @@ def _tops(workspace: str, paths: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(_whole(workspace, path).rstrip("/") + "/" for path in paths)
 
 
+def _top(state: State, whole: str) -> str:
+    """The topmost directory that it is in: who fills a tree elsewhere is told of once, not once for each leaf."""
+    beneath = whole.removeprefix(f"{state.workspace.rstrip('/')}/")
+    return "/".join(beneath.split("/")[: 2 if beneath == whole else 1])
+
+
 def _finding(state: State, outside: Sequence[str], event: Seen) -> Finding:
     first = _whole(state.workspace, outside[0])
     run = brief(event.fact.run) if isinstance(event.fact, AgentToolUse) else None
     more = f" and {len(outside) - SHOWN_PATHS} more" if len(outside) > SHOWN_PATHS else ""
     return Finding(
         rule=RULE.name,
-        key=f"{run or 'files'}/{fingerprint(posixpath.dirname(first))}",
+        key=f"{run or 'files'}#{fingerprint(_top(state, first))}",
         text=f"outside the task's paths: {', '.join(shown(path) for path in outside[:SHOWN_PATHS])}{more}",
         evidence=(event.sequence,),
         run=run,

@@ -8,7 +8,7 @@ from msgspec import Struct
 from contracts.events.agent import AgentCompleted, AgentError
 from contracts.guardian import Finding, RepeatedCall
 from services.guardian.bounded import with_entry, without
-from services.guardian.calls import brief
+from services.guardian.calls import brief, without_run
 from services.guardian.rules.rule import Outcome, Rule, newest, shown
 from services.guardian.seen import Seen
 
@@ -28,15 +28,18 @@ class Streak(Struct, frozen=True):
 
 class State(Struct, frozen=True):
     streaks: Mapping[str, Streak] = {}
+    """By lane."""
 
 
 def step(settings: RepeatedCall, state: State, event: Seen) -> Outcome:
     if isinstance(event.fact, AgentCompleted | AgentError):
-        return Outcome(State(without(state.streaks, brief(event.fact.run))))
+        return Outcome(State(without_run(state.streaks, brief(event.fact.run))))
     call = event.call
     if call is None or call.run is None:
         return Outcome(state)
-    before = state.streaks.get(call.run)
+    if call.lasted_ms >= settings.waits_s * 1000:
+        return Outcome(State(without(state.streaks, call.lane)))
+    before = state.streaks.get(call.lane)
     if before is None or before.print != call.print:
         before = Streak(call.print, (), ())
     streak = Streak(
@@ -44,12 +47,12 @@ def step(settings: RepeatedCall, state: State, event: Seen) -> Outcome:
         (*before.times, event.at_ms)[-settings.times :],
         (*before.evidence, *call.evidence)[-2 * settings.times :],
     )
-    after = State(with_entry(state.streaks, call.run, streak, RUNS))
+    after = State(with_entry(state.streaks, call.lane, streak, RUNS))
     if len(streak.times) < settings.times or _is_patient(settings, streak.times):
         return Outcome(after)
     finding = Finding(
         rule=RULE.name,
-        key=f"{call.run}/{call.print}",
+        key=f"{call.lane}/{call.print}",
         text=f"{shown(call.tool)} was called {settings.times} times in a row with the same arguments, "
         "and gave the same result each time",
         evidence=newest(streak.evidence),
@@ -68,7 +71,7 @@ def _is_patient(settings: RepeatedCall, times: tuple[int, ...]) -> bool:
 RULE = Rule(
     name="repeated_call",
     about="an agent calls the same tool with the same arguments and gets the same result, `times` in a row",
-    reads=frozenset({"agent.tool_use", "agent.tool_result", "agent.completed", "agent.error"}),
+    reads=frozenset({"agent.tool_result", "agent.completed", "agent.error"}),
     settings=RepeatedCall,
     begin=State,
     step=step,
