@@ -72,6 +72,8 @@ class SandboxState(Struct, frozen=True, kw_only=True):
     instance: str | None = None
     container: str | None = None
     enforcement: dict[str, str] = {}
+    notes: tuple[str, ...] = ()
+    """What was worth telling when it was made: files of a fork that could not be restored, secrets that are missing."""
     created_at: datetime.datetime
     started_at: datetime.datetime | None = None
     completed_at: datetime.datetime | None = None
@@ -174,6 +176,7 @@ def _lifecycle(state: SandboxState, head: EventHead, fact: Fact) -> SandboxState
                 isolation=fact.isolation,
                 workspace=fact.workspace,
                 enforcement=fact.enforcement,
+                notes=fact.notes,
                 container=fact.container,
             )
         case sandbox.SandboxStarted():

@@ -17,7 +17,7 @@ from services.cli.secret_option import SecretOption
 from services.cli.secret_values import secrets_of
 from services.cli.session import connected
 from services.cli.values import duration_ms, environment, inside_path, specification
-from services.cli.words import progress
+from services.cli.words import progress, say
 
 Command = Annotated[list[str], typer.Argument(help="The command and its arguments, after `--`.", metavar="-- CMD…")]
 Timeout = Annotated[str | None, typer.Option(help="Time limit: 500ms, 30s, 5m, 1h. Ends as exit code 124.")]
@@ -80,6 +80,8 @@ def run(
     async def go() -> int:
         async with connected(keep=keep) as cloche:
             sandbox = await cloche.create(spec, id=sandbox_id, on_progress=progress())
+            for note in sandbox.state.notes:
+                say(f"cloche: {note}")
             try:
                 return await _carry(sandbox, command, how)
             finally:

@@ -61,6 +61,8 @@ def create(
         print(state.sandbox)
         for limit, by in state.enforcement.items():
             say(f"  {limit:<8} {by}")
+        for note in state.notes:
+            say(f"  {note}")
 
 
 def ps(

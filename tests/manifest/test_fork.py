@@ -6,10 +6,8 @@ from typing import Any
 
 import pytest
 
-from contracts import codec
 from contracts.errors import Invalid, SandboxCreationFailed
 from contracts.events.file import EntryKind, FileReady
-from contracts.events.sandbox import SandboxCreated
 from contracts.manifest import Entry, Tree
 from contracts.spec import ForkOf, SandboxSpec, Workspace
 from infra.blobs.blobs import Blobs
@@ -48,14 +46,6 @@ async def on_disk(node: Node, sandbox: Sandbox) -> Tree:
     return await asyncio.to_thread(taken, Path(created.host_workspace))
 
 
-async def notes_of(sandbox: Sandbox) -> tuple[str, ...]:
-    async for event in sandbox.events(types=["sandbox.created"]):
-        fact = codec.decode_fact(event.head)
-        assert isinstance(fact, SandboxCreated)
-        return fact.notes
-    raise AssertionError("it was not created")
-
-
 async def test_the_past_is_read_and_forked_as_it_was_on_disk_also_after_the_sandbox_is_gone(tmp_path: Path) -> None:
     async with node_in(tmp_path) as (node, cloche):
         sandbox = await cloche.create()
@@ -72,7 +62,7 @@ async def test_the_past_is_read_and_forked_as_it_was_on_disk_also_after_the_sand
             assert await on_disk(node, fork) == tree
             assert (await fork.run("cat src/main.py")).stdout == b"print(%d)\n" % (number + 1)
             assert (await fork.run("printf more >> src/main.py && cat closed 2>&1; id -u; stat -c %u link")).stdout
-            (note,) = await notes_of(fork)
+            (note,) = fork.state.notes
             assert note.startswith(f"workspace: {len(tree)} entries")
             assert (await sandbox.history.read("src/main.py", sequence)) == b"print(%d)\n" % (number + 1)
         with pytest.raises(Invalid, match="on record"):
