@@ -13,6 +13,8 @@ class Attach(Order, frozen=True, kw_only=True):
     """Listen in this life of the sandbox, before any command runs there."""
 
     instance: str
+    sequence: int = 0
+    """The last event of the sandbox's lifecycle that whoever asks knows: what is older does not count."""
 
 
 class Attached(Struct, frozen=True, kw_only=True):

@@ -43,10 +43,11 @@ def up(
 def _serve(settings: Settings, ready_fd: int | None) -> None:
     import uvloop
 
-    from infra.service import start_logging, until_told
+    from infra.service import mask_log_of, start_logging, until_told
     from services.cli.node import serve
 
     start_logging()
+    mask_log_of(settings)
     if ready_fd is not None:
         # Not for the processes that outlive us: whoever waits for our word reads until the last copy is closed.
         os.set_inheritable(ready_fd, False)

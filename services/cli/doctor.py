@@ -1,6 +1,7 @@
 """What this machine has and lacks, and what to do about it."""
 
 import asyncio
+import os
 import platform
 import shutil
 import subprocess
@@ -79,6 +80,15 @@ def _default(settings: Settings) -> str:
     return "local"
 
 
+def _egress(settings: Settings) -> str:
+    """How `restricted` sandboxes go out; that this user has no way into containers is no failure of the rest."""
+    if os.geteuid() == 0:
+        return "sandboxes are entered with the rights of root"
+    by_engine = asyncio.run(why_not_offered(Isolation.DOCKER, settings.data)) is None
+    containers = "containers are given a helper container" if by_engine else "there are no containers"
+    return f"local sandboxes are entered by their owner; {containers}"
+
+
 def _data(settings: Settings) -> str:
     prepare(settings.data)
     free = shutil.disk_usage(settings.data).free
@@ -100,6 +110,7 @@ CHECKS: dict[str, Callable[[Settings], str]] = {
     "docker": _docker,
     "devcontainer": _devcontainer,
     "sandboxes": _default,
+    "egress": _egress,
     "data": _data,
     "node": _up,
 }

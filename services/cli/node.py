@@ -13,6 +13,7 @@ from infra.keeper.launcher import end_keeper
 from infra.service import App, MakeApp
 from infra.settings import Settings
 from services.cli.running import Running, leave, record_file
+from services.egress.app import make_app as make_egress
 from services.executor.app import make_app as make_executor
 from services.file_watcher.app import make_app as make_file_watcher
 from services.guardian.app import make_app as make_guardian
@@ -29,6 +30,7 @@ SERVICES: tuple[MakeApp, ...] = (
     make_health_monitor,
     make_replay,
     make_guardian,
+    make_egress,
 )
 RESTART_S = 0.5
 START_ATTEMPTS = 4

@@ -73,7 +73,7 @@ def through_the_proxy(said: bytes, then: bytes) -> str:
             return "cut off"
 
 
-def datagram(where, broadcast=False):
+def datagram(where: tuple[str, int], *, broadcast: bool = False) -> socket.socket:
     sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     if broadcast:
         sender.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
@@ -82,26 +82,22 @@ def datagram(where, broadcast=False):
     return sender
 
 
-def heard(sender):
+def heard(sender: socket.socket) -> bytes:
     """Of a datagram nobody says at once that it went nowhere."""
     sender.settimeout(1)
     return sender.recv(16)
 
 
-def call(number):
-    if number:
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-
-
-def make_interface():
+def make_interface() -> None:
     import fcntl
 
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         fcntl.ioctl(any_socket, SIOCSIFFLAGS, struct.pack("16sh", b"lo", 0))
 
 
-def unshare_network():
-    call(ctypes.CDLL(None, use_errno=True).unshare(CLONE_NEWUSER | CLONE_NEWNET))
+def unshare_network() -> None:
+    if ctypes.CDLL(None, use_errno=True).unshare(CLONE_NEWUSER | CLONE_NEWNET):
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
     socket.create_connection((TRAP, PORT), 3)
 
 

@@ -17,9 +17,9 @@ from infra.sandbox.providers import load_providers
 from infra.settings import Settings, load
 from tests.services.process import Process
 
-SERVICES = ("spawner", "executor", "file_watcher", "health_monitor", "replay")
+SERVICES = ("spawner", "executor", "file_watcher", "health_monitor", "replay", "egress")
 ROOT = Path(__file__).resolve().parents[2]
-READY_S = 30.0
+READY_S = 60.0
 DEFAULTS = {"CLOCHE_DURABILITY": "process", "CLOCHE_ISOLATION": "local", "CLOCHE_POOL": "0"}
 """Local whether or not an engine answers, and no sandbox that no test asked for."""
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from infra.service import main
 
-SERVICES = ("spawner", "executor", "file_watcher", "health_monitor", "replay", "guardian")
+SERVICES = ("spawner", "executor", "file_watcher", "health_monitor", "replay", "guardian", "egress")
 LINE_BYTES = 2**24
 PR_SET_PDEATHSIG = 1
 

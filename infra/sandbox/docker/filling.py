@@ -1,6 +1,7 @@
 """The workspace's directory: made before the container, filled when the sandbox is known."""
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from contracts.spec import CopyDirectory, GitWorktree, SandboxSpec
@@ -21,6 +22,17 @@ def make_workspace(data: DataFiles, key: str) -> Path:
     if owner is not None:
         os.chown(data.workspace(key), owner, owner)
     return data.workspace(key)
+
+
+def discard_workspace(data: DataFiles, key: str) -> None:
+    """With all that belongs to the container. It goes at once: whoever follows its files takes this for no deletion.
+
+    May be stopped at any point and begun again. Raises `OSError`.
+    """
+    remove_tree(data.discarded(key))
+    with suppress(FileNotFoundError):
+        data.workspace(key).rename(data.discarded(key))
+    remove_tree(data.container(key))
 
 
 def owner_uid() -> int | None:

@@ -40,6 +40,10 @@ class DataFiles(NamedTuple):
     def workspace(self, key: str) -> Path:
         return self.container(key) / "workspace"
 
+    def discarded(self, key: str) -> Path:
+        """Where a workspace is moved that is about to be deleted."""
+        return self.container(key) / "discarded"
+
     def record(self, sandbox: SandboxId) -> Path:
         """Raises `Invalid` for an id that is no token, so that no id ever becomes another path."""
         if not is_token(sandbox):

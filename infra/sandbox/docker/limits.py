@@ -41,6 +41,6 @@ def _network(mode: NetworkMode) -> str:
         case NetworkMode.FULL:
             return "the engine's bridge: everything that the host can reach"
         case NetworkMode.RESTRICTED:
-            return "loopback only; restricted behaves as none until egress exists"
+            return "loopback only; out by name only, through egress"
         case NetworkMode.NONE:
             return "loopback only"

@@ -13,7 +13,7 @@ from infra.docker.engine import Engine
 from infra.docker.errors import CONFLICT, Refused
 from infra.docker.images import ImageInfo
 from infra.docker.volumes import Volumes
-from infra.sandbox.docker.filling import make_workspace
+from infra.sandbox.docker.filling import discard_workspace, make_workspace
 from infra.sandbox.docker.idle import place_idle_program
 from infra.sandbox.docker.layout import DataFiles
 from infra.sandbox.docker.limits import enforcement
@@ -21,7 +21,6 @@ from infra.sandbox.docker.mounts import check_mounts
 from infra.sandbox.docker.planning import KEY_LABEL, labels, plan, sandbox_user, volume_name
 from infra.sandbox.docker.record import Record
 from infra.sandbox.shape import shape_of
-from infra.sandbox.trees import remove_tree
 
 SHELL = "/bin/sh"
 KEY_BYTES = 6
@@ -109,7 +108,7 @@ class Maker:
             for container in await self.containers.labelled({KEY_LABEL: key}):
                 await self._remove(container.id)
             await self._volumes.remove(volume_name(key))
-            await asyncio.to_thread(remove_tree, self._data.container(key))
+            await asyncio.to_thread(discard_workspace, self._data, key)
         except (Refused, OSError) as error:
             said = error.message if isinstance(error, Refused) else str(error)
             raise SandboxRemovalFailed(f"cannot remove what belongs to container {key}: {said}") from error

@@ -49,7 +49,7 @@ def enforcement(resources: Resources, held: Held, network: NetworkMode) -> Enfor
         pids=held.pids or by_count,
         disk="watched every few seconds; RLIMIT_FSIZE per file",
         timeout="watched",
-        network="loopback only; restricted behaves as none until egress exists"
+        network="loopback only; out by name only, through egress"
         if network is NetworkMode.RESTRICTED
         else "loopback only",
     )

@@ -19,6 +19,7 @@ from infra.sandbox.local.record import Record, load_record, store_record
 from infra.sandbox.local.rootfs import USER_NAME, interpreter, shell
 from infra.sandbox.local.uids import uid_allocation
 from infra.sandbox.trees import remove_tree
+from infra.sandbox.way_out import way_out
 from infra.sandbox.workspace_path import check_workspace_path
 from infra.worktree.checkout import fill
 from infra.worktree.naming import agent_of, branch_of
@@ -68,7 +69,7 @@ def begin_record(request: CreateRequest, data: DataFiles, files: SandboxFiles) -
 
 def describe(request: CreateRequest, uid: int | None) -> Record:
     spec = request.spec
-    built = build_environment(spec.environment, request.host_env, own_values(spec.workspace.path))
+    built = build_environment(spec.environment, request.host_env, own_values(spec.workspace.path), way_out(spec))
     return Record(
         sandbox=request.sandbox,
         node=request.node,

@@ -1,0 +1,212 @@
+"""The proxy that a client is told of: whole addresses, CONNECT, and SOCKS."""
+
+from collections.abc import Awaitable, Callable
+
+from infra.proxy import socks, target
+from infra.proxy.answers import Failed, answer
+from infra.proxy.bucket import Bucket
+from infra.proxy.connection import Connection, Phase
+from infra.proxy.crossing import Crossing
+from infra.proxy.exchange import Exchange, Filter, Request, Stale
+from infra.proxy.framing import body_of_request
+from infra.proxy.hello import ACCESS_DENIED, HANDSHAKE
+from infra.proxy.joining import join
+from infra.proxy.looking import Speech, look
+from infra.proxy.onward import onward
+from infra.proxy.port import TUNNEL, Gate, Refused, Wanted
+from infra.proxy.requests import Turn, serve_requests
+from infra.proxy.upstream import Place, Upstreams
+from infra.proxy.wire import Wire
+
+ESTABLISHED = b"HTTP/1.1 200 Connection established\r\n\r\n"
+REPEATABLE = frozenset(("GET", "HEAD", "OPTIONS", "PUT", "DELETE"))
+UNANSWERED = "the connection was closed without an answer"
+Reply = Callable[[Refused | Failed], bytes]
+
+
+class Forwarding:
+    def __init__(self, gate: Gate, upstreams: Upstreams, bucket: Bucket) -> None:
+        self._gate = gate
+        self._upstreams = upstreams
+        self._bucket = bucket
+
+    async def serve(self, client: Connection) -> None:
+        """Everything that comes on one connection."""
+        if not client.held and not await client.more():
+            return
+        if client.held[0] in (socks.SOCKS4, socks.SOCKS5):
+            await self._socks(client)
+        else:
+            await serve_requests(client, self._gate, self._request)
+
+    async def permitted(self, turn: Turn, request: Request, sieve: Filter | None = None, *, tls: bool = False) -> bool:
+        """Asks for permission, then exchanges request and answer. As `requests.Serve` has it."""
+        wanted = turn.wanted
+        assert wanted is not None
+        self._count()
+        turn.client.enter(Phase.ASKING)
+        try:
+            passage = await self._gate.ask(wanted)
+        except Refused as refusal:
+            keep = request.keep and request.body.done
+            turn.refuse(refusal, keep=keep)
+            return keep
+        with Crossing(passage, turn.client) as crossing:
+            turn.client.enter(Phase.UNDER_WAY)
+            return await self._exchange(turn, request, crossing, sieve, tls=tls)
+
+    async def _request(self, turn: Turn) -> bool:
+        head = turn.head
+        if head.method == TUNNEL:
+            await self._connect(turn)
+            return False
+        to = target.absolute(head)
+        turn.wanted = Wanted(via="http", host=to.host, port=to.port, method=head.method, path=to.path())
+        turn.body = body_of_request(head)
+        return await self.permitted(turn, onward(head, to.origin, to.authority(), turn.body))
+
+    async def _exchange(
+        self, turn: Turn, request: Request, crossing: Crossing, sieve: Filter | None, *, tls: bool
+    ) -> bool:
+        wanted = turn.wanted
+        assert wanted is not None
+        repeatable = request.method in REPEATABLE and request.body.done
+        place, upstream, kept = await self._upstream(crossing, wanted, tls=tls, repeatable=repeatable)
+        try:
+            exchange = _begin(turn, upstream, request, sieve)
+            keep = await _run(exchange, crossing)
+        except Stale:
+            if not (kept and repeatable):
+                raise Failed(UNANSWERED) from None
+            upstream.abort()
+            place, upstream = await self._dial(crossing, wanted, tls=tls)
+            exchange = _begin(turn, upstream, request, sieve)
+            keep = await _last(_run(exchange, crossing))
+        if exchange.reusable:
+            crossing.release()
+            self._upstreams.keep(place, upstream)
+        return keep
+
+    async def _upstream(
+        self, crossing: Crossing, wanted: Wanted, *, tls: bool, repeatable: bool
+    ) -> tuple[Place, Wire, bool]:
+        for address in crossing.addresses:
+            place = Place(wanted.host, address, wanted.port, tls)
+            if (wire := self._upstreams.kept(place, repeatable=repeatable)) is not None:
+                crossing.through(wire, address)
+                return place, wire, True
+        return *await self._dial(crossing, wanted, tls=tls), False
+
+    async def _dial(self, crossing: Crossing, wanted: Wanted, *, tls: bool = False) -> tuple[Place, Wire]:
+        """To the first address that answers. Raises `Failed` with what the last one said."""
+        failure = Failed("it has no address")
+        for address in crossing.addresses:
+            place = Place(wanted.host, address, wanted.port, tls)
+            try:
+                wire = await self._upstreams.dial(place)
+            except Failed as failed:
+                failure = failed
+                continue
+            crossing.through(wire, address)
+            return place, wire
+        raise failure
+
+    async def _connect(self, turn: Turn) -> None:
+        to = target.tunnel(turn.head)
+        wanted = turn.wanted = Wanted(via="connect", host=to.host, port=to.port, method=TUNNEL, path=None)
+        turn.begun = lambda: turn.client.tunnelled
+        self._count()
+        await self._tunnel(turn.client, wanted, ESTABLISHED, lambda refusal: answer(refusal, wanted, close=True))
+
+    async def _socks(self, client: Connection) -> None:
+        client.enter(Phase.HEAD)
+        wanted: Wanted | None = None
+        try:
+            asked = await socks.read_socks(client)
+            wanted = Wanted(via="socks", host=asked.host, port=asked.port, method=TUNNEL, path=None)
+            self._count()
+        except Refused as refusal:
+            self._gate.refused(wanted, refusal.reason, "SOCKS")
+            client.write(socks.reply_to(refusal))
+            await client.linger()
+            return
+        await self._tunnel(client, wanted, socks.ACCEPTED, socks.reply_to)
+
+    async def _tunnel(self, client: Connection, wanted: Wanted, accepted: bytes, reply: Reply) -> None:
+        client.enter(Phase.ASKING)
+        try:
+            passage = await self._gate.ask(wanted)
+        except Refused as refusal:
+            client.write(reply(refusal))
+            return
+        with Crossing(passage, client) as crossing:
+            client.enter(Phase.UNDER_WAY)
+            try:
+                _, upstream = await self._dial(crossing, wanted)
+            except Failed as failure:
+                crossing.error = failure.reason
+                client.write(reply(failure))
+                return
+            client.write(accepted)
+            client.tunnelled = True
+            crossing.status = 200
+            await self._through(client, upstream, wanted, crossing)
+
+    async def _through(self, client: Connection, upstream: Wire, wanted: Wanted, crossing: Crossing) -> None:
+        upstream.on_ended = lambda: client.stop(Refused("the other side has gone")) if upstream.lost else None
+        # Some servers speak first, and their clients wait for it.
+        upstream.pour_into(client)
+        try:
+            speech = await look(client, wanted)
+        except Refused as refusal:
+            crossing.deny(refusal.reason)
+            if client.held[0] == HANDSHAKE:
+                client.write(ACCESS_DENIED)
+            await client.linger()
+            return
+        upstream.on_ended = None
+        if speech is not Speech.HTTP:
+            await join(client, upstream)
+            return
+        upstream.stop_pouring()
+        await self._in_clear(client, upstream, wanted)
+
+    async def _in_clear(self, client: Connection, upstream: Wire, wanted: Wanted) -> None:
+        """HTTP within a tunnel, whose permission holds for requests that are addressed to where it leads."""
+
+        async def serve(turn: Turn) -> bool:
+            client.enter(Phase.UNDER_WAY)
+            turn.wanted = wanted
+            to = target.fixed(turn.head, wanted.host, wanted.port)
+            turn.body = body_of_request(turn.head)
+            self._count()
+            exchange = _begin(turn, upstream, onward(turn.head, to.origin, to.authority(), turn.body), None)
+            return await _last(exchange.run()) and exchange.reusable
+
+        await serve_requests(client, self._gate, serve)
+
+    def _count(self) -> None:
+        """Raises `Refused` over the rate."""
+        if not self._bucket.take():
+            raise Refused("too many requests", 429)
+
+
+def _begin(turn: Turn, upstream: Wire, request: Request, sieve: Filter | None) -> Exchange:
+    exchange = Exchange(turn.client, upstream, request, sieve)
+    turn.begun = lambda: exchange.begun
+    return exchange
+
+
+async def _run(exchange: Exchange, crossing: Crossing) -> bool:
+    try:
+        return await exchange.run()
+    finally:
+        crossing.status = exchange.status
+
+
+async def _last(running: Awaitable[bool]) -> bool:
+    """There is no other connection to try it on."""
+    try:
+        return await running
+    except Stale:
+        raise Failed(UNANSWERED) from None
