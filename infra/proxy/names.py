@@ -5,13 +5,10 @@ import ipaddress
 import re
 import socket
 
-import idna
-
+from contracts.hostnames import fold
 from infra.proxy.port import Refused
 
-LONGEST_NAME = 253
-_LABELS = re.compile(r"(?:[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?\.)*[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
-_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
+_NUMBERS = re.compile(r"(?:(?:[0-9]+|0x[0-9a-f]*)\.){0,3}(?:[0-9]+|0x[0-9a-f]*)\.?", re.IGNORECASE)
 _PORT = re.compile(r"[1-9][0-9]{0,4}")
 
 
@@ -25,7 +22,7 @@ def canonical_host(text: str) -> str:
         return _bracketed(text)
     if ":" in text:
         return _address6(text)
-    return _name(_ascii(text).lower().removesuffix("."))
+    return fold(text) or _numeric(text)
 
 
 def canonical_address(packed: bytes) -> str:
@@ -84,25 +81,10 @@ def _spelled(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> str:
     return str(mapped or address)
 
 
-def _ascii(text: str) -> str:
-    if text.isascii():
-        return text
-    try:
-        return idna.encode(text, uts46=True).decode()
-    except (idna.IDNAError, UnicodeError):
-        raise Refused("not a host name", 400) from None
-
-
-def _name(text: str) -> str:
-    if len(text) > LONGEST_NAME or _LABELS.fullmatch(text) is None:
+def _numeric(text: str) -> str:
+    if _NUMBERS.fullmatch(text) is None:
         raise Refused("not a host name", 400)
-    if _NUMBER.fullmatch(text.rpartition(".")[2]):
-        return _address4(text)
-    return text
-
-
-def _address4(text: str) -> str:
     try:
-        return str(ipaddress.IPv4Address(socket.inet_aton(text)))
+        return str(ipaddress.IPv4Address(socket.inet_aton(text.removesuffix("."))))
     except OSError:
         raise Refused("not an IPv4 address", 400) from None
