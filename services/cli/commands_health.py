@@ -48,7 +48,7 @@ def top(
     sort: Annotated[Sort, typer.Option(help="What comes first: the most of this.")] = Sort.CPU,
     every: Annotated[str, typer.Option(help="How often the table is drawn anew; 100ms at the least.")] = "1s",
     once: Annotated[
-        bool, typer.Option("--once", help="One table, and the end; so it is too where nobody looks.")
+        bool, typer.Option("--once", help="One table, and the end; also where standard output is no terminal.")
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="One JSON object a line, each time.")] = False,
 ) -> None:

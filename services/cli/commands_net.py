@@ -38,16 +38,25 @@ def net(
     deny: Annotated[Words, typer.Option(metavar="HOST|PRESET,…", help="Allow these no longer.")] = None,
     port: Annotated[list[int] | None, typer.Option(help="Allow this port besides. Repeatable.")] = None,
     no_port: Annotated[list[int] | None, typer.Option(help="Allow this port no longer. Repeatable.")] = None,
-    mode: Annotated[NetworkMode | None, typer.Option(help="none or restricted.")] = None,
+    mode: Annotated[
+        NetworkMode | None, typer.Option(metavar="none|restricted", help="Whether there is a way out at all.")
+    ] = None,
     ask: Annotated[bool | None, typer.Option(help="Whether unknown hosts wait for an answer or are denied.")] = None,
-    approve: Annotated[Words, typer.Option(metavar="ID", help="Let through what waits. `all` for all.")] = None,
-    reject: Annotated[Words, typer.Option(metavar="ID", help="Deny what waits, or take an approval back.")] = None,
-    remember: Annotated[bool, typer.Option("--remember", help="For as long as the sandbox exists.")] = False,
+    approve: Annotated[Words, typer.Option(metavar="ID", help="Let through what waits; `all` of it.")] = None,
+    reject: Annotated[
+        Words, typer.Option(metavar="ID", help="Deny what waits, `all` of it, or take an approval back.")
+    ] = None,
+    remember: Annotated[
+        bool, typer.Option("--remember", help="The answer holds for as long as the sandbox exists.")
+    ] = False,
     reason: Annotated[str, typer.Option(help="Goes on the record with the answer.")] = "",
 ) -> None:
     """What a sandbox asked of the network: passed, denied, or waiting for an answer. Also after it is gone.
 
-    With --allow, --deny, --port, --mode or --ask the policy changes, at once: what is no longer allowed is cut.
+    With --allow, --deny, --port, --no-port, --mode or --ask the policy changes, at once: what is no longer allowed is
+    cut.
+
+    Example: cloche net demo --allow pip,example.com
     """
     changes = Changes(allow, deny, port, no_port, mode, ask)
     answers = _Answers(approve, reject, remember, reason)

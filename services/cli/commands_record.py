@@ -32,17 +32,18 @@ def events(
     json: Annotated[bool, typer.Option("--json", help="One JSON object a line: sequence and event.")] = False,
     start: Annotated[int, typer.Option("--from", min=1, help="Continue from this sequence.")] = 1,
     types: Annotated[
-        list[str] | None, typer.Option("--type", help="A tag (command.output) or a family (command). Repeatable.")
+        list[str] | None, typer.Option("--type", help="Tags (command.output) or families (command,file).")
     ] = None,
     follow: Follow = False,
 ) -> None:
     """Every event of a sandbox, from any sequence on, also after it is gone."""
+    wanted = [tag for given in types or () for tag in given.split(",")]
 
     async def go() -> None:
         async with connected() as cloche:
             sandbox = await cloche.sandbox(sandbox_id)
             first = max(start, sandbox.state.first_sequence)
-            async for event in sandbox.events(first, types=types or (), follow=follow):
+            async for event in sandbox.events(first, types=wanted, follow=follow):
                 if json:
                     write_all(STDOUT, b'{"sequence":%d,"event":%b}\n' % (event.sequence, event.raw))
                 else:
@@ -77,7 +78,7 @@ def logs(
 
 def verify(
     sandbox_id: Annotated[str | None, typer.Argument(metavar="[SANDBOX]", help="All unless given.")] = None,
-    json: Annotated[bool, typer.Option("--json")] = False,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
     """Prove from the log that no byte of any command is missing or twice, and that each ended exactly once."""
 

@@ -73,7 +73,8 @@ def ps(
 ) -> None:
     """List sandboxes, with their health and what they use.
 
-    A narrow terminal shows fewer columns; --json has everything. SEEN is there when nobody has looked for too long.
+    A narrow terminal shows fewer columns; --json has everything. SEEN is there when nobody has looked for too long,
+    ASKS when requests wait for an answer (`cloche net`).
     """
     query = ListSandboxes(include_removed=everything, status=status, task_id=task)
 

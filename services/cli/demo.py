@@ -139,7 +139,7 @@ def _close(whole: bytes, summary: Summary) -> int:
     console.print(Text("  verify: complete" if complete else f"  verify: {summary.findings}", style="bold green"))
     title("You have just seen")
     for line in (
-        "a sandbox with no network, no root, no secrets, and limits that say what enforces them",
+        "a sandbox with no network but by name, no root, no secrets, and limits that say what enforces them",
         "a command that outlived every service and the message bus",
         "the whole session read again from the log, after the sandbox was removed",
         "the proof that no byte is missing and none is there twice",

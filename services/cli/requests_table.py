@@ -37,7 +37,7 @@ class View:
             when = f"{left_s:.0f} s left" if left_s > 0 else "expired"
             line = Text("waits  ", style="bold yellow")
             line.append(printable(f"{ask.method} {ask.host}:{ask.port}  {when}", LONGEST))
-            line.append(f"  cloche net {sandbox} --approve {ask.approval}", style="dim")
+            line.append(f"  cloche net {sandbox} --approve {ask.approval}   (or --reject)", style="dim")
             self._print(line)
 
     def add(self, told: Request) -> None:
@@ -71,7 +71,7 @@ def _line(told: Request) -> Text:
         line.append(printable(_denial(fact), LONGEST))
     else:
         kind = type(fact).__name__.removeprefix("Network").lower()
-        line.append(f"{kind}  ", style="yellow")
+        line.append(f"{kind:<31}  ", style="yellow")
         line.append(printable(of_network(fact) or "", LONGEST))
     return line
 

@@ -9,6 +9,7 @@ from contracts.errors import Invalid
 from services.cli.bench.claim import claim
 from services.cli.bench.command_line import command_line
 from services.cli.bench.docker_exec import docker_exec
+from services.cli.bench.egress import egress
 from services.cli.bench.figure import Figure
 from services.cli.bench.file_calls import file_calls
 from services.cli.bench.file_event import file_event
@@ -36,6 +37,7 @@ LOCAL: dict[str, Benchmark] = {
     "file-search": file_search,
     "recovery": recovery,
     "monitor": monitor,
+    "egress": egress,
 }
 DOCKER: dict[str, Benchmark] = {
     "docker-exec": docker_exec,

@@ -27,6 +27,14 @@ from infra.sandbox.providers import load_providers
 from infra.settings import CONFIG_FILE, Settings, load
 from services.cli import daemon, running
 
+EGRESS = """
+[egress]
+networks = ["127.7.0.0/16"]
+requests_per_s = 1000000
+burst = 1000000
+"""
+"""What is fetched from sandboxes is local, and no limit is to be measured."""
+
 
 class Rig(Struct, frozen=True, kw_only=True):
     settings: Settings
@@ -45,7 +53,7 @@ def settings_in(data: Path, image: str | None = None) -> Settings:
     """
     data.mkdir(mode=0o700, parents=True, exist_ok=True)
     kind = 'isolation = "local"' if image is None else f'isolation = "docker"\ndocker = {{ image = {_quoted(image)} }}'
-    (data / CONFIG_FILE).write_text(f"[sandbox]\n{kind}\n")
+    (data / CONFIG_FILE).write_text(f"[sandbox]\n{kind}\n{EGRESS}")
     settings = load({**os.environ, "CLOCHE_DATA": str(data)})
     if settings.url is not None or settings.data != data.absolute():
         raise Invalid("benchmarks run on a server of their own: unset CLOCHE_URL and CLOCHE_CONFIG")

@@ -36,6 +36,10 @@ class Sizes(Struct, frozen=True, kw_only=True):
     """Sandboxes that a monitor watches over, ascending."""
     watched_s: float
     """For how long the monitor's cost is measured: whole rounds of its interval."""
+    requests: int
+    """Of each kind, each round, through each proxy."""
+    downloaded_bytes: int
+    """In one answer, each round, through each proxy."""
     sandboxes: int
     """In the large log: a multiple of 200."""
     events: int
@@ -59,6 +63,8 @@ FULL = Sizes(
     workspace_files=1000,
     watched=(0, 100, 500),
     watched_s=60.0,
+    requests=16_000,
+    downloaded_bytes=1024 * 1024 * 1024,
     sandboxes=1000,
     events=1000,
 )
@@ -79,6 +85,8 @@ QUICK = Sizes(
     workspace_files=1000,
     watched=(0, 20),
     watched_s=30.0,
+    requests=1600,
+    downloaded_bytes=64 * 1024 * 1024,
     sandboxes=200,
     events=100,
 )
