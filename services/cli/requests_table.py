@@ -37,7 +37,7 @@ class View:
             when = f"{left_s:.0f} s left" if left_s > 0 else "expired"
             line = Text("waits  ", style="bold yellow")
             line.append(printable(f"{ask.method} {ask.host}:{ask.port}  {when}", LONGEST))
-            line.append(f"  cloche net {sandbox} --approve {ask.approval}   (or --reject)", style="dim")
+            line.append(f"  cloche net {sandbox} --approve {ask.approval}", style="dim")
             self._print(line)
 
     def add(self, told: Request) -> None:
