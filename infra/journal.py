@@ -13,11 +13,12 @@ from contracts.ids import is_token
 from contracts.message import Event, Fact
 from contracts.payload import pack
 from contracts.registry import scope_of, tag_of
-from contracts.state import SandboxState, Sequenced, fold
+from contracts.state import SandboxState
 from infra import clock
 from infra.bus import reader
 from infra.bus.connection import Bus
 from infra.bus.publisher import Expect, append
+from infra.states import state_of
 
 DEAD_LETTER_BYTES = 16 * 1024
 REASON_CHARACTERS = 2000
@@ -81,8 +82,7 @@ class Journal:
 
     async def lifecycle(self, sandbox: str) -> SandboxState | None:
         """The sandbox's state as far as its lifecycle tells, straight from the log."""
-        entries = reader.read(self._bus, [subjects.lifecycle(sandbox)], 1, follow=False)
-        return fold([Sequenced(entry.seq, codec.decode_head(entry.data)) async for entry in entries])
+        return await state_of(self._bus, sandbox)
 
     async def was_told(self, sandbox: str, tag: str, command: str) -> bool:
         """Whether the last event of this kind is the answer to this command. Raises `Unavailable`."""

@@ -9,6 +9,7 @@ from contracts.errors import Invalid
 from contracts.state import SandboxState, Status, apply
 from infra.bus import reader
 from infra.bus.connection import Bus
+from infra.states import forgotten_states
 
 logger = logging.getLogger(__name__)
 
@@ -41,6 +42,10 @@ class Lifecycles:
 
     async def follow(self) -> None:
         """For ever, until cancelled."""
+        for state in await forgotten_states(self._bus):
+            self.learn(state)
+            for call in self._listeners:
+                call(state)
         filters = [subjects.lifecycle("*")]
         newest = await reader.last(self._bus, filters[0])
         head = newest.seq if newest else 0

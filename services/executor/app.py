@@ -18,6 +18,7 @@ from services.executor.files import FileTools
 from services.executor.handlers import Executor
 from services.executor.loop import take_orders
 from services.executor.memory import Memory
+from services.executor.orphans import Orphans
 from services.executor.places import Places
 from services.executor.routes import add_routes
 from services.executor.tool_calls import ToolCalls
@@ -40,7 +41,10 @@ class ExecutorApp:
             journal = Journal(bus, service=self.name, node=settings.node)
             lifecycles = Lifecycles(bus)
             memory = Memory(lifecycles, providers)
-            attachments = Attachments(settings.data, bus, journal, memory)
+            attachments = Attachments(settings.data, bus, journal, lifecycles, memory)
+            orphans = Orphans(bus, journal, attachments)
+            lifecycles.on_change(attachments.give_way)
+            lifecycles.on_change(orphans.notice)
             executor = Executor(
                 bus=bus,
                 journal=journal,
@@ -60,6 +64,7 @@ class ExecutorApp:
                     _get_ready(tasks, executor, state, settings.node)
                 lifecycles.on_change(lambda state: _get_ready(tasks, executor, state, settings.node))
                 tasks.create_task(take_orders(bus, executor_consumer(settings.node), executor, journal))
+                tasks.create_task(orphans.end())
                 tasks.create_task(tools.copies.sweep())
                 broker = make_broker(bus)
                 add_routes(broker, tools, settings.node)

@@ -4,22 +4,26 @@ import asyncio
 import logging
 import signal
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from contracts import codec
+from contracts import codec, subjects
 from contracts.errors import ClocheError, Invalid, Unavailable
+from contracts.state import SandboxState
 from infra import clock
+from infra.bus import reader
 from infra.bus.connection import Bus
 from infra.journal import Journal
 from infra.keeper import protocol
 from infra.keeper.client import KeeperClient
 from infra.keeper.launcher import ensure_keeper
+from infra.lifecycles import Lifecycles
 from infra.target import Target
 from services.executor import ending
 from services.executor.memory import Memory
 from services.executor.outlet import NOTHING, Outlet, Published, published
-from services.executor.record import TIMED_OUT, Context, note
+from services.executor.record import ORPHAN, TIMED_OUT, Context, note
 
 logger = logging.getLogger(__name__)
 
@@ -27,21 +31,49 @@ RETRY_S = 0.2
 T = TypeVar("T")
 
 
+class Attachment:
+    def __init__(self, sandbox: str) -> None:
+        self.sandbox = sandbox
+        self._fence: asyncio.Timeout | None = None
+
+    def give_way(self) -> None:
+        """Its publishing ends at once."""
+        if self._fence is not None:
+            self._fence.reschedule(asyncio.get_running_loop().time())
+            self._fence = None
+
+    async def unless_taken(self, publish: Callable[[], Awaitable[bool]]) -> bool:
+        """What it answers; False when it was ended by `give_way`."""
+        fence = asyncio.timeout(None)
+        try:
+            async with fence:
+                self._fence = fence
+                return await publish()
+        except TimeoutError:
+            if not fence.expired():
+                raise
+            return False
+        finally:
+            self._fence = None
+
+
 class Attachments:
     """Holds the connection to the keeper, and one outlet for each record that it has.
 
     `hold` runs for ever: it makes sure that there is a keeper, attaches to everything that the keeper has, and does so
-    again whenever the keeper is gone.
+    again whenever the keeper is gone. A sandbox that another node has taken over is that node's to speak for: what
+    this one has of its commands is told no further, and forgotten once it has ended.
     """
 
-    def __init__(self, data: Path, bus: Bus, journal: Journal, memory: Memory) -> None:
+    def __init__(self, data: Path, bus: Bus, journal: Journal, lifecycles: Lifecycles, memory: Memory) -> None:
         self._data = data
         self._bus = bus
         self._journal = journal
+        self._lifecycles = lifecycles
         self._memory = memory
         self._client: KeeperClient | None = None
         self._tasks: asyncio.TaskGroup | None = None
-        self._attached: set[str] = set()
+        self._attached: dict[str, Attachment] = {}
         self.ready = asyncio.Event()
 
     async def with_keeper(self, ask: Callable[[KeeperClient], Awaitable[T]]) -> T:
@@ -57,6 +89,18 @@ class Attachments:
 
     def has(self, key: str) -> bool:
         return key in self._attached
+
+    def give_way(self, state: SandboxState) -> None:
+        """The log has news of a sandbox. If another node has it now, nothing more is told of its commands here."""
+        if not self._is_taken(state):
+            return
+        for attachment in self._attached.values():
+            if attachment.sandbox == state.sandbox:
+                attachment.give_way()
+
+    def _is_taken(self, state: SandboxState | None) -> bool:
+        node = self._journal.node
+        return state is not None and state.node != node and node in state.former_nodes
 
     async def hold(self) -> None:
         while True:
@@ -74,6 +118,8 @@ class Attachments:
     async def _serve(self, client: KeeperClient) -> None:
         async with asyncio.TaskGroup() as tasks:
             self._tasks = tasks
+            # Whose the sandboxes are must be known before anything is told of them.
+            await self._lifecycles.caught_up.wait()
             for listed in await client.list():
                 self._find_again(client, await client.info(listed.exec))
             self._client = client
@@ -135,9 +181,10 @@ class Attachments:
         known: Published | None = None,
         first: int = 0,
     ) -> None:
-        self._attached.add(context.key)
         outlet = Outlet(self._bus, self._journal, client, self._memory, context, begun_ns)
-        publishing = self._begin(self._publish(outlet, context, known, first))
+        self._attached[context.key] = attachment = Attachment(context.sandbox)
+        publish = partial(self._publish, outlet, context, known, first)
+        publishing = self._begin(self._until_told(client, context, attachment, publish))
         if context.timeout_ms is None:
             return
         left_s = context.timeout_ms / 1000 - (clock.now().timestamp() - begun_ns / 1e9)
@@ -145,17 +192,37 @@ class Attachments:
         limit = self._spawn(context.key, ending.at_time_limit(client, context.key, left_s, reason))
         publishing.add_done_callback(lambda _: limit.cancel())
 
-    async def _publish(self, outlet: Outlet, context: Context, known: Published | None, first: int) -> None:
+    async def _until_told(
+        self, client: KeeperClient, context: Context, attachment: Attachment, publish: Callable[[], Awaitable[bool]]
+    ) -> None:
         """A record that cannot be published stays with the keeper, and must not stop the others."""
         try:
-            if known is None:
-                known = await published(self._bus, context.sandbox, context.exec)
-            await outlet.run(known, first)
+            if not await attachment.unless_taken(publish):
+                await _forget(client, context)
         except Unavailable:
             raise
         except Exception:
             logger.exception("%s of %s cannot be published", context.exec, context.sandbox)
-        self._attached.discard(context.key)
+            return
+        self._attached.pop(context.key, None)
+
+    async def _publish(self, outlet: Outlet, context: Context, known: Published | None, first: int) -> bool:
+        """Until the log has all of it. False for one that is another node's to tell of."""
+        state = self._lifecycles.get(context.sandbox) or await self._journal.lifecycle(context.sandbox)
+        if self._is_taken(state):
+            return False
+        if known is None:
+            if await self._is_told_as_lost(context):
+                return False
+            known = await published(self._bus, context.sandbox, context.exec)
+        await outlet.run(known, first)
+        return True
+
+    async def _is_told_as_lost(self, context: Context) -> bool:
+        """By whoever had the sandbox meanwhile, and not this record of it."""
+        every = subjects.events_of(context.sandbox, family="command", scope=context.exec)[0]
+        last = await reader.last(self._bus, every)
+        return last is not None and codec.decode_head(last.data).id.endswith(f".{ORPHAN}")
 
     def _spawn(self, key: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         return self._begin(_unless_over(key, work))
@@ -177,3 +244,12 @@ async def _unless_over(key: str, work: Coroutine[Any, Any, None]) -> None:
         raise
     except ClocheError as error:
         logger.info("%s ended before it could be ended: %s", key, error.message)
+
+
+async def _forget(client: KeeperClient, context: Context) -> None:
+    """Once it has ended: with its sandbox, which is being removed from this node."""
+    logger.warning("%s of %s is told by another node", context.exec, context.sandbox)
+    grown = await client.wait(context.key, 0)
+    while not grown.final:
+        grown = await client.wait(context.key, grown.size)
+    await client.forget(context.key)

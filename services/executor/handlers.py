@@ -7,15 +7,16 @@ from typing import Literal, NamedTuple
 
 from contracts import codec, subjects
 from contracts.commands.command import InputCommand, ResizeCommand, RunCommand, Scope, SignalCommand
-from contracts.errors import ClocheError, Conflict, Invalid, Unavailable
+from contracts.errors import ClocheError, Conflict, Invalid, SandboxInvalidState, Unavailable
 from contracts.events.command import CommandRejected
 from contracts.payload import unpack
-from contracts.spec import Isolation
+from contracts.spec import Isolation, NetworkMode
 from contracts.state import SandboxState, Status
 from infra.bus.connection import Bus
 from infra.journal import Journal
 from infra.lifecycles import Lifecycles
 from infra.sandbox.base import Provider
+from infra.sandbox.way_out import way_out
 from infra.target import Target
 from services.executor.attachments import Attachments
 from services.executor.decide import may_run
@@ -37,6 +38,7 @@ class Place(NamedTuple):
     """Where commands of one life of a sandbox start, and with what."""
 
     instance: str
+    network: NetworkMode
     target: Target
     environment: dict[str, str]
 
@@ -90,9 +92,15 @@ class Executor:
             return
         assert state is not None
         try:
+            self._check_side_door(order)
             await self._start(context_of(sandbox, exec_id, order, state.workspace), order, state)
         except ClocheError as error:
             await self._refuse(sandbox, exec_id, error)
+
+    def _check_side_door(self, order: RunCommand) -> None:
+        held = sorted(name for name, value in order.env.items() if self._bus.redactor.holds(value))
+        if held:
+            raise Invalid(f"{', '.join(held)}: a secret of this node; `secrets` of the specification never let it in")
 
     async def _start(self, context: Context, order: RunCommand, state: SandboxState) -> None:
         place = await self._place(state)
@@ -101,10 +109,12 @@ class Executor:
     async def _place(self, state: SandboxState) -> Place:
         """The same for every command in one life of a sandbox, so it is looked up once."""
         known = self._places.get(state.sandbox)
-        if known is None or known.instance != state.instance:
+        if known is None or (known.instance, known.network) != (state.instance, state.spec.network.mode):
             provider = self._provider(state)
             target, environment = await provider.target(state.sandbox), await provider.environment(state.sandbox)
-            known = Place(target.instance, target, environment)
+            # A sandbox whose network was restricted only later has the way out all the same.
+            environment = {**way_out(state.spec), **environment}
+            known = Place(target.instance, state.spec.network.mode, target, environment)
             await self._memory.remember(state)
             self._places[state.sandbox] = known
             self._places = dict(list(self._places.items())[-PLACES_REMEMBERED:])
@@ -166,8 +176,13 @@ class Executor:
         await self._attachments.with_keeper(lambda keeper: keeper.resize(key, order.rows, order.cols))
 
     async def _key(self, sandbox: str, exec_id: str) -> str:
-        """Raises `Conflict` while the command may still be on its way, `Invalid` once it has ended."""
+        """Raises `Conflict` while the command may still be on its way, `Invalid` once it has ended,
+        `SandboxInvalidState` where another node has the sandbox: what still runs here is not what is meant.
+        """
         key = key_of(sandbox, exec_id)
+        state, node = self._lifecycles.get(sandbox), self._journal.node
+        if state is not None and state.node != node:
+            raise SandboxInvalidState(f"sandbox {sandbox!r} belongs to node {state.node!r}, not {node!r}")
         if self._attachments.has(key):
             return key
         known = await published(self._bus, sandbox, exec_id)

@@ -30,6 +30,8 @@ SHOWN = 200
 TIMED_OUT = "timed_out"
 CANCELLED = "cancelled"
 OUT_OF_MEMORY = "oom"
+ORPHAN = "orphan"
+"""Marks the end of a command that was told without its record, as a frame's number marks what is told from it."""
 STARTED_BYTES = MAX_MESSAGE_BYTES - 8 * 1024
 """Leaves room for the envelope and the headers."""
 

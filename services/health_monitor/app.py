@@ -1,6 +1,7 @@
 """The health monitor: notices what becomes of the sandboxes of its node, and is the only one who does."""
 
 import asyncio
+import datetime
 import logging
 from collections.abc import Mapping
 
@@ -42,7 +43,7 @@ class HealthMonitorApp:
         settings = self._settings
         async with open_as(settings, self.name) as bus, load_providers(settings.data) as providers:
             lifecycles = Lifecycles(bus)
-            monitor = Monitor(bus, settings, lifecycles, providers)
+            monitor = Monitor(bus, settings, lifecycles, providers, booted_at())
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(lifecycles.follow())
                 await lifecycles.caught_up.wait()
@@ -51,10 +52,15 @@ class HealthMonitorApp:
 
 
 class Monitor:
-    """Everything that watches, wired."""
+    """Everything that watches, wired. `booted` is when this machine was started."""
 
     def __init__(
-        self, bus: Bus, settings: Settings, lifecycles: Lifecycles, providers: Mapping[Isolation, Provider]
+        self,
+        bus: Bus,
+        settings: Settings,
+        lifecycles: Lifecycles,
+        providers: Mapping[Isolation, Provider],
+        booted: datetime.datetime,
     ) -> None:
         every_s = settings.intervals.health_s
         journal = Journal(bus, service=HealthMonitorApp.name, node=settings.node)
@@ -65,7 +71,7 @@ class Monitor:
         self._log = HealthLog(bus, journal)
         self._leases = Leases(bus, settings.node, lifecycles)
         self._activity = Activity(bus)
-        self._deaths = Deaths(bus, journal, self._log, self._leases, booted_at())
+        self._deaths = Deaths(bus, journal, self._log, self._leases, booted)
         self._limits = Limits(lives=self._lives, log=self._log, leases=self._leases, activity=self._activity)
         self._disks = Disks(providers, every_s, self._limits.check_disk)
         looking = Looking(

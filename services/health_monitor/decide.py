@@ -13,6 +13,8 @@ from contracts.state import SandboxState, Status
 ALIVE = frozenset({Status.RUNNING, Status.PAUSED})
 ODD_S = 30.0
 """What the node and the log do not agree on is about to be told by whoever did it; after so long, it is not."""
+ORDERED_S = 660.0
+"""The same for what this node knows to be an order's work: the last files of a removal may take ten minutes to tell."""
 GRACE_MS = 10_000
 MB = 1024 * 1024
 DETAIL = 2000
@@ -64,11 +66,12 @@ def judge(state: SandboxState, seen: Seen | None, odd_for_s: float) -> Judgement
         return Judgement(Verdict.ILL, seen.detail or f"it is {seen.state}")
     if seen.ending is not None and seen.instance == state.instance:
         return Judgement(Verdict.DEAD, seen.ending.detail, seen.ending)
-    return _odd("an order ended it and was never told", "this node's own record of it", odd_for_s)
+    patience_s = ODD_S if seen.ending is not None else ORDERED_S
+    return _odd("an order ended it and was never told", "this node's own record of it", odd_for_s, patience_s)
 
 
-def _odd(reason: str, looked_at: str, odd_for_s: float) -> Judgement:
-    if odd_for_s < ODD_S:
+def _odd(reason: str, looked_at: str, odd_for_s: float, patience_s: float = ODD_S) -> Judgement:
+    if odd_for_s < patience_s:
         return Judgement(Verdict.ODD, reason)
     return Judgement(Verdict.DEAD, reason, Ending(DeathCause.UNKNOWN, reason, looked_at=(looked_at,)))
 

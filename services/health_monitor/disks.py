@@ -99,6 +99,8 @@ class Disks:
         except (ClocheError, OSError) as error:
             # A workspace is the sandbox's own: what it does there must not stop the watch over others.
             logger.warning("%s: its disk cannot be measured: %s", state.sandbox, error)
+        except Exception:
+            logger.exception("%s: its disk cannot be measured", state.sandbox)
 
     def _put_off(self, sandbox: str, seconds: float) -> None:
         if due := self._due.get(sandbox):

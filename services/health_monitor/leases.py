@@ -42,6 +42,8 @@ class Leases:
         self._lifecycles = lifecycles
         self._leases: dict[str, Lease] = {}
         self._news = asyncio.Event()
+        self.sent = 0
+        """Orders that the server has."""
 
     def of_death(self, state: SandboxState, died: HealthDied) -> None:
         order: RecoverSandbox | StopSandbox
@@ -109,6 +111,8 @@ class Leases:
             await append(self._bus, subject, codec.encode(command), command.id, stream=COMMANDS_STREAM)
         except ClocheError as error:
             logger.warning("%s: the order to %s is sent again: %s", sandbox, verb, error.message)
+            return
+        self.sent += 1
 
 
 def order_id(sandbox: str, instance: str | None, verb: str) -> str:

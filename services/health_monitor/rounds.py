@@ -79,6 +79,9 @@ class Rounds:
                 is_well = await self._look(state)
             except (ClocheError, OSError) as error:
                 logger.warning("%s: %s", state.sandbox, error)
+            except Exception:
+                # Whatever one of them does to whoever looks at it, the others are still watched.
+                logger.exception("%s: a look at it failed", state.sandbox)
         self._put(state, self._next(turn) if is_well else min(AGAIN_S, self._every_s))
 
     def _next(self, turn: _Turn) -> float:

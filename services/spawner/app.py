@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import os
+from functools import partial
 
 import msgspec
 
@@ -16,8 +17,11 @@ from infra.exclusive import exclusive
 from infra.journal import Journal
 from infra.lifecycles import Lifecycles
 from infra.sandbox.providers import default_isolation, load_providers
+from infra.sandbox.side_door import notes_on_secrets
+from infra.secret_store import SecretStore
 from infra.service import Ready
 from infra.settings import Settings
+from services.spawner.attaching import Attaching
 from services.spawner.flushing import Flushing
 from services.spawner.forks import Forks
 from services.spawner.handlers import Spawner
@@ -58,38 +62,45 @@ class SpawnerApp:
             )
             worktrees = Worktrees(journal=journal, providers=providers)
             flushing, forks, reporter = Flushing(bus, settings.node), Forks(bus, settings), Reporter(bus)
+            attaching = Attaching(bus, settings.node)
             async with asyncio.TaskGroup() as tasks:
-                unfinished = Unfinished(tasks)
+                unfinished = Unfinished(tasks, settings.node, lifecycles)
                 spawner = Spawner(
                     journal=journal,
                     providers=providers,
                     default_isolation=isolation,
                     defaults=settings.sandbox,
                     host_env=os.environ,
+                    holds_secret=bus.redactor.holds,
+                    secret_notes=partial(notes_on_secrets, SecretStore.of(settings)),
                     is_full=is_full,
                     pool=pool,
                     reporter=reporter,
                     worktrees=worktrees,
                     flushing=flushing,
                     forks=forks,
+                    attaching=attaching,
                     recoveries=Recoveries(
+                        bus=bus,
                         journal=journal,
                         forks=forks,
                         flushing=flushing,
+                        attaching=attaching,
                         pool=pool,
                         reporter=reporter,
                         host_env=os.environ,
+                        holds_secret=bus.redactor.holds,
                         is_full=is_full,
                         later=unfinished.later,
                     ),
                 )
-                unfinished.go_on = spawner.go_on
+                unfinished.go_on, unfinished.is_in_hand = spawner.go_on, spawner.is_in_hand
                 leftovers = Leftovers(journal, providers, spawner.lane)
                 lifecycles.on_change(leftovers.notice)
                 tasks.create_task(lifecycles.follow())
                 await lifecycles.caught_up.wait()
                 tasks.create_task(pool.keep_filled())
-                unfinished.find(lifecycles, settings.node)
+                tasks.create_task(unfinished.find())
                 tasks.create_task(leftovers.give_way())
                 tasks.create_task(leftovers.sweep(settings.intervals.leftovers_s))
                 tasks.create_task(_sweep_strays(bus, journal, settings.intervals.sweep_s))

@@ -22,6 +22,7 @@ class Step(StrEnum):
     RESUME = "resume"
     REMOVE = "remove"
     SNAPSHOT = "snapshot"
+    CHANGE_NETWORK = "change_network"
     RECOVER = "recover"
     FINISH_RECOVERING = "finish_recovering"
     GIVE_UP = "give_up"
@@ -47,6 +48,11 @@ _NEXT: dict[type[Order], dict[Status, Step]] = {
         Status.RUNNING: Step.SNAPSHOT,
         Status.PAUSED: Step.SNAPSHOT,
         Status.STOPPED: Step.SNAPSHOT,
+    },
+    orders.ChangeNetwork: {
+        Status.RUNNING: Step.CHANGE_NETWORK,
+        Status.PAUSED: Step.CHANGE_NETWORK,
+        Status.STOPPED: Step.CHANGE_NETWORK,
     },
     orders.RemoveSandbox: {
         Status.CREATING: Step.REMOVE,

@@ -22,11 +22,13 @@ from contracts.errors import (
 from contracts.events import sandbox as facts
 from contracts.message import Fact, Order
 from contracts.recovery import is_recovering
-from contracts.spec import Isolation, SandboxSpec, merge
+from contracts.spec import Isolation, NetworkMode, SandboxSpec, merge, merge_network
 from contracts.state import SandboxState, Status
 from infra import clock
 from infra.journal import Journal
 from infra.sandbox.base import Created, CreateRequest, Provider
+from infra.sandbox.side_door import HoldsSecret, block_secrets
+from services.spawner.attaching import Attaching
 from services.spawner.decide import Decision, Step, decide
 from services.spawner.flushing import Flushing
 from services.spawner.forks import Forks
@@ -52,12 +54,15 @@ class Spawner:
         default_isolation: Isolation,
         defaults: SandboxSpec,
         host_env: Mapping[str, str],
+        holds_secret: HoldsSecret,
+        secret_notes: Callable[[SandboxSpec], tuple[str, ...]],
         is_full: Callable[[], bool],
         pool: AbstractAsyncContextManager[object],
         reporter: Reporter,
         worktrees: Worktrees,
         flushing: Flushing,
         forks: Forks,
+        attaching: Attaching,
         recoveries: Recoveries,
     ) -> None:
         self._journal = journal
@@ -65,12 +70,15 @@ class Spawner:
         self._default_isolation = default_isolation
         self._defaults = defaults
         self._host_env = host_env
+        self._holds_secret = holds_secret
+        self._secret_notes = secret_notes
         self._is_full = is_full
         self._pool = pool
         self._reporter = reporter
         self._worktrees = worktrees
         self._flushing = flushing
         self._forks = forks
+        self._attaching = attaching
         self._recoveries = recoveries
         self._lanes: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
 
@@ -95,6 +103,10 @@ class Spawner:
     def lane(self, sandbox: str) -> asyncio.Lock:
         """Orders for one sandbox are taken one after another."""
         return self._lanes.setdefault(sandbox, asyncio.Lock())
+
+    def is_in_hand(self, sandbox: str) -> bool:
+        lane = self._lanes.get(sandbox)
+        return lane is not None and lane.locked()
 
     async def _obey(self, asked: Asked) -> None:
         for _ in range(CONFLICTS_TOLERATED):
@@ -132,6 +144,7 @@ class Spawner:
         match step, asked.order:
             case Step.START, _:
                 started = await provider.start(asked.sandbox)
+                await self._attaching.before_commands(state, started.instance)
                 await self._append(asked, facts.SandboxStarted(instance=started.instance), state.lifecycle_sequence)
             case Step.STOP, orders.StopSandbox() as order:
                 await self._stop(provider, asked, order, state)
@@ -148,6 +161,9 @@ class Spawner:
                 await self._append(asked, facts.SandboxRemoved(reason=reason), state.lifecycle_sequence)
             case Step.SNAPSHOT, orders.SnapshotSandbox(label=label):
                 await self._snapshot(asked, label, state)
+            case Step.CHANGE_NETWORK, orders.ChangeNetwork(network=given):
+                changed = facts.SandboxNetworkChanged(network=merge_network(state.spec.network, given))
+                await self._append(asked, changed, state.lifecycle_sequence)
             case Step.RECOVER, orders.RecoverSandbox() as order:
                 await self._recoveries.begin(provider, order, asked.command, state)
             case Step.FINISH_RECOVERING, _:
@@ -183,7 +199,7 @@ class Spawner:
         assert isinstance(asked.order, orders.CreateSandbox)
         if self._is_full():
             raise SandboxResourceLimitExceeded(f"node {self._journal.node!r} has no room: see CLOCHE_MAX_SANDBOXES")
-        spec = merge(self._defaults, asked.order.spec)
+        spec = block_secrets(merge(self._defaults, asked.order.spec), self._host_env, self._holds_secret)
         isolation = spec.isolation or self._default_isolation
         self._provider(isolation)
         await self._forks.check(spec)
@@ -214,23 +230,27 @@ class Spawner:
                 await provider.remove(asked.sandbox)
             await self._append(asked, facts.SandboxFailed(failure=failure), state.lifecycle_sequence)
             return
+        way = await self._attaching.before_commands(state, started.instance)
         last = state.lifecycle_sequence
         if not state.created:
-            last = await self._append(asked, self._created(created, state), last)
+            last = await self._append(asked, self._created(created, state, way), last)
         if state.spec.workspace.source is not None:
             # Commands come once it is started: what they change is told only if it was known before.
             await self._flushing.first_look(asked.sandbox)
         await self._append(asked, facts.SandboxStarted(instance=started.instance), last)
 
-    def _created(self, created: Created, state: SandboxState) -> facts.SandboxCreated:
+    def _created(self, created: Created, state: SandboxState, way: str | None) -> facts.SandboxCreated:
+        enforcement: dict[str, str] = msgspec.to_builtins(created.enforcement)
+        if state.spec.network.mode is NetworkMode.RESTRICTED:
+            enforcement["network"] += f": {way or 'not attached yet'}"
         return facts.SandboxCreated(
             node=self._journal.node,
             isolation=state.isolation,
             workspace=created.workspace,
-            enforcement=msgspec.to_builtins(created.enforcement),
+            enforcement=enforcement,
             environment=created.env_passed,
             blocked=created.env_blocked,
-            notes=self._forks.take_notes(created.sandbox),
+            notes=self._forks.take_notes(created.sandbox) + self._secret_notes(state.spec),
         )
 
     def _provider(self, isolation: Isolation) -> Provider:

@@ -4,7 +4,6 @@ What is to be done stands in the log before it is done, so it can be gone on wit
 """
 
 import asyncio
-import datetime
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, suppress
@@ -23,23 +22,24 @@ from contracts.errors import (
 )
 from contracts.events.sandbox import SandboxFailed, SandboxRecovered, SandboxRecovering
 from contracts.message import Fact
-from contracts.recovery import attempts_used, backoff_ms, is_recovering
+from contracts.recovery import PATIENCE, attempts_used, backoff_ms, is_recovering, may_pass
 from contracts.state import Recovery, SandboxState
 from infra import clock
+from infra.bus.connection import Bus
 from infra.journal import Journal
 from infra.sandbox.base import CreateRequest, Provider
 from infra.sandbox.base import SandboxState as Seen
 from infra.sandbox.forking import Fill
-from services.spawner.causes import last_cause
+from infra.sandbox.side_door import HoldsSecret, block_secrets
+from services.spawner.attaching import Attaching
+from services.spawner.causes import died_with_its_engine, last_cause, time_down
 from services.spawner.flushing import Flushing
 from services.spawner.forks import Forks
 from services.spawner.progress import Reporter
 
 logger = logging.getLogger(__name__)
 
-PATIENCE = datetime.timedelta(seconds=60)
-"""An engine that is away for so long makes an attempt fail."""
-ASK_AGAIN_S = 1.0
+ASK_AGAIN_S, ASK_AGAIN_LATER_S = 1.0, 5.0
 REASON_CHARACTERS = 1000
 
 
@@ -47,22 +47,28 @@ class Recoveries:
     def __init__(
         self,
         *,
+        bus: Bus,
         journal: Journal,
         forks: Forks,
         flushing: Flushing,
+        attaching: Attaching,
         pool: AbstractAsyncContextManager[object],
         reporter: Reporter,
         host_env: Mapping[str, str],
+        holds_secret: HoldsSecret,
         is_full: Callable[[], bool],
         later: Callable[[str, float], None],
     ) -> None:
         """`later` has what is unfinished of a sandbox gone on with, after so many seconds."""
+        self._bus = bus
         self._journal = journal
         self._forks = forks
         self._flushing = flushing
+        self._attaching = attaching
         self._pool = pool
         self._reporter = reporter
         self._host_env = host_env
+        self._holds_secret = holds_secret
         self._is_full = is_full
         self._later = later
 
@@ -93,12 +99,13 @@ class Recoveries:
         except (ClocheError, OSError) as error:
             await self._has_failed(provider, recovery, state, failure_of(error))
             return
+        await self._attaching.before_commands(state, instance)
         recovered = SandboxRecovered(
             attempt=recovery.attempt,
             node=self._journal.node,
             instance=instance,
             restored_sequence=recovery.sequence,
-            notes=self._forks.take_notes(state.sandbox),
+            notes=self._forks.take_notes(state.sandbox) + await time_down(self._bus, state, clock.now()),
         )
         await self._move(state, recovered)
 
@@ -149,16 +156,18 @@ class Recoveries:
             CreateRequest(
                 sandbox=state.sandbox,
                 node=self._journal.node,
-                spec=state.spec,
+                spec=block_secrets(state.spec, self._host_env, self._holds_secret),
                 host_env=self._host_env,
                 fill=fill,
             )
         )
 
     async def _has_failed(self, provider: Provider, recovery: Recovery, state: SandboxState, failure: Failure) -> None:
-        if failure.retryable and clock.now() - recovery.begun_at < PATIENCE:
+        waited = clock.now() - recovery.begun_at
+        with_engine = await died_with_its_engine(self._journal, state)
+        if may_pass(waited, retryable=failure.retryable, engine_lost=with_engine):
             logger.warning("%s is recovered later: %s", state.sandbox, failure.message)
-            self._later(state.sandbox, ASK_AGAIN_S)
+            self._later(state.sandbox, ASK_AGAIN_S if waited < PATIENCE else ASK_AGAIN_LATER_S)
         elif 0 < recovery.attempt < state.spec.restart.max_attempts:
             await self._try_again(provider, recovery, state, failure)
         else:

@@ -12,6 +12,7 @@ from contracts.state import SandboxState, fold
 from services.health_monitor.decide import (
     MB,
     ODD_S,
+    ORDERED_S,
     Ending,
     Seen,
     Verdict,
@@ -23,6 +24,7 @@ from services.health_monitor.decide import (
     failure_of,
     judge,
 )
+from services.spawner.flushing import LAST_FLUSH_S
 from tests.contracts.histories import CREATED, STARTED, numbered
 
 KILLED = Ending(DeathCause.KILLED, "init ended with code 137", 137, 9)
@@ -57,17 +59,28 @@ def test_what_ended_without_an_order_is_dead_at_once() -> None:
 
 
 @pytest.mark.parametrize(
-    "seen",
-    [None, Seen("stopped"), Seen("stopped", "life-1"), Seen("running", "life-2"), Seen("stopped", "life-2")],
+    ("seen", "patience_s"),
+    [
+        (None, ODD_S),
+        (Seen("stopped"), ORDERED_S),
+        (Seen("stopped", "life-1"), ORDERED_S),
+        (Seen("running", "life-2"), ODD_S),
+        (Seen("stopped", "life-2", ending=KILLED), ODD_S),
+    ],
     ids=["absent", "stopped by an order", "being stopped", "another life", "another life, dead"],
 )
-def test_what_an_order_may_be_doing_is_dead_only_when_it_stays_so(seen: Seen | None) -> None:
-    assert judge(running(), seen, ODD_S - 1).verdict == Verdict.ODD
-    judgement = judge(running(), seen, ODD_S)
+def test_what_an_order_may_be_doing_is_dead_only_when_it_stays_so(seen: Seen | None, patience_s: float) -> None:
+    assert judge(running(), seen, patience_s - 1).verdict == Verdict.ODD
+    judgement = judge(running(), seen, patience_s)
     assert judgement.verdict == Verdict.DEAD
     assert judgement.ending is not None
     assert judgement.ending.cause == DeathCause.UNKNOWN
     assert judgement.ending.looked_at
+
+
+def test_a_removal_is_no_death_however_long_its_last_files_take() -> None:
+    """It is stopped first; then they are told, and only then is it removed."""
+    assert judge(running(), Seen("stopped"), LAST_FLUSH_S).verdict == Verdict.ODD
 
 
 @pytest.mark.parametrize(

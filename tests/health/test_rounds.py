@@ -54,6 +54,27 @@ async def test_one_that_hangs_does_not_keep_the_others_from_being_looked_at() ->
     assert most_at_once <= rounds.AT_ONCE
 
 
+async def test_a_look_that_fails_as_nobody_foresaw_is_tried_again_and_ends_no_other() -> None:
+    alive, looks = states(2), Counter[str]()
+
+    async def look(state: SandboxState) -> bool:
+        looks[state.sandbox] += 1
+        if state.sandbox == "sb-0":
+            raise ValueError("an answer that makes no sense")
+        return True
+
+    walk = Rounds(0.01, alive.get, look)
+    for state in alive.values():
+        walk.begin(state)
+    task = asyncio.create_task(walk.walk())
+    try:
+        await until(lambda: min(looks["sb-0"], looks["sb-1"]) >= 3 or task.done())
+        assert not task.done()
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
 async def test_a_new_life_is_looked_at_at_once_and_an_ended_one_no_more() -> None:
     alive = states(2)
     looked: list[tuple[str, str | None]] = []
@@ -93,11 +114,13 @@ class FakeDisk:
         self.walks[sandbox] += 1
         if sandbox == "sb-0":
             await self.slow.wait()
+        if sandbox == "sb-10":
+            raise ValueError("a tree that makes no sense")
         return DiskUsage(bytes=int(sandbox.removeprefix("sb-")), entries=1)
 
 
 async def test_a_workspace_that_takes_for_ever_does_not_keep_others_from_being_measured() -> None:
-    alive, provider = states(10), FakeDisk()
+    alive, provider = states(11), FakeDisk()
     found: dict[str, int] = {}
 
     async def note(state: SandboxState, used: int) -> None:

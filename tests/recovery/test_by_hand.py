@@ -3,21 +3,28 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
+from typing import TypeGuard
 
 import pytest
 import pytest_asyncio
 
 from contracts.errors import Invalid, SandboxInvalidState
+from contracts.events.command import CommandLost
+from contracts.message import Fact
 from contracts.state import Status
 from infra.client import Cloche
 from infra.embedded import secrets
+from infra.keeper.launcher import end_keeper
+from infra.keeper.layout import Layout
 from infra.sandbox.providers import load_provider
+from tests.bus.servers import until
 from tests.cli.shell import Shell
 from tests.conformance.tiers import require
 from tests.docker.containers import engine_client
 from tests.faults.docker_node import spec, target_of
-from tests.recovery.work import kinds, on_disk, work
+from tests.recovery.work import facts, faults, has_no_records, kinds, on_disk, work
 from tests.services.node import Node
 
 pytestmark = [pytest.mark.timeout(180), pytest.mark.asyncio(loop_scope="module")]
@@ -99,6 +106,37 @@ async def test_a_workspace_that_is_lost_is_made_again_from_the_log(node: Node, c
     # What was not there yet while it was restored was never told as deleted.
     told = [event.head.type async for event in sandbox.events(types=["file"]) if b'"deleted"' in event.raw]
     assert told == []
+
+
+async def test_a_command_whose_record_is_lost_with_the_disk_ends_as_lost_when_its_sandbox_is_recovered(
+    node: Node, cloche: Cloche
+) -> None:
+    sandbox = await cloche.create()
+    running = await sandbox.start("echo up; sleep 600")
+    async for chunk in running.output():
+        assert chunk.data == b"up\n"
+        break
+    await node.services["executor"].kill()
+    await end_keeper(node.data, force=True)
+    Layout.of(node.data).execs.rename(node.data / "lost-records")
+    await node.services["executor"].start()
+    await sandbox.recover()
+    assert (await running.wait()).outcome == "lost"
+    # The disk is found again.
+    await node.services["executor"].kill()
+    await end_keeper(node.data, force=True)
+    Layout.of(node.data).execs.rename(node.data / "other-records")
+    (node.data / "lost-records").rename(Layout.of(node.data).execs)
+    await node.services["executor"].start()
+    assert (await sandbox.run("echo works")).stdout == b"works\n"
+    await until(partial(has_no_records, node.data))
+    told = [(fact.cause, fact.totals.stdout) async for fact in facts(sandbox, "command.lost") if is_lost(fact)]
+    assert told == [("node_lost", 3)]
+    assert await faults(cloche, sandbox) == ()
+
+
+def is_lost(fact: Fact) -> TypeGuard[CommandLost]:
+    return isinstance(fact, CommandLost)
 
 
 async def test_a_container_that_somebody_removed_is_made_again_around_the_same_workspace(

@@ -9,7 +9,7 @@ from contracts.commands import sandbox as orders
 from contracts.errors import Failure
 from contracts.events import sandbox as facts
 from contracts.message import Fact
-from contracts.recovery import attempts_used, backoff_ms, is_recovering, is_restoring
+from contracts.recovery import attempts_used, backoff_ms, is_recovering, is_restoring, may_pass
 from contracts.spec import Isolation, Restart, SandboxSpec
 from contracts.state import SandboxState, Sequenced, Status, apply, fold
 from services.spawner.decide import Decision, Step, decide
@@ -103,6 +103,25 @@ def test_attempts_are_counted_anew_after_a_person_had_a_hand_in_it() -> None:
 
 def test_each_wait_is_longer_than_the_one_before_and_none_longer_than_a_minute() -> None:
     assert [backoff_ms(given(), used) for used in (0, 1, 2, 3, 10, 99)] == [0, 100, 200, 400, 51_200, 60_000]
+
+
+@pytest.mark.parametrize(
+    ("minutes", "retryable", "engine_lost", "waits"),
+    [
+        (0.9, True, False, True),
+        (0.9, False, False, False),
+        (0.9, False, True, True),
+        (1, True, False, False),
+        (1, False, True, False),
+        (59, True, True, True),
+        (60, True, True, False),
+    ],
+)
+def test_an_engine_that_comes_back_costs_no_attempts(
+    minutes: float, retryable: bool, engine_lost: bool, waits: bool
+) -> None:
+    waited = datetime.timedelta(minutes=minutes)
+    assert may_pass(waited, retryable=retryable, engine_lost=engine_lost) == waits
 
 
 @pytest.mark.parametrize(

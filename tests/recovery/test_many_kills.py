@@ -23,6 +23,7 @@ from tests.recovery.work import first_process, kill, on_disk, whereabouts, work
 from tests.services.node import Node, node_in
 
 KILLS = int(os.environ.get("CLOCHE_FAULT_KILLS", "24"))
+SEED = int(os.environ.get("CLOCHE_FAULT_SEED", "20261116"))
 SANDBOXES = 4
 WORKERS = 2
 SPEC = {"restart": {"policy": "always", "max_attempts": 100, "backoff_ms": 0}}
@@ -89,7 +90,7 @@ async def check_story(cloche: Cloche, sandbox: Sandbox) -> int:
 
 
 async def test_random_kills_leave_every_sandbox_running_once_with_every_death_explained(tmp_path: Path) -> None:
-    choice = random.Random(20261116)
+    choice = random.Random(SEED)
     async with node_in(tmp_path) as (node, cloche):
         sandboxes = [await cloche.create(SPEC, id=f"sb-{number}") for number in range(SANDBOXES)]
         for sandbox in sandboxes:

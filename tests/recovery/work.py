@@ -6,12 +6,13 @@ import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-from contracts import codec
-from contracts.errors import SandboxNotFound
-from contracts.events.sandbox import SandboxRecovered
+from contracts import codec, subjects
 from contracts.manifest import Tree
 from contracts.message import Fact
-from infra.client import Sandbox
+from contracts.proof import Finding, Proof
+from infra.bus import reader
+from infra.client import Cloche, Sandbox
+from infra.keeper.client import KeeperClient
 from infra.sandbox.providers import load_provider, load_providers
 from tests.manifest.disk import taken
 
@@ -28,10 +29,13 @@ async def work(sandbox: Sandbox) -> None:
     assert done.exit_code == 0, done
 
 
-async def on_disk(data: Path, sandbox: Sandbox) -> Tree:
+async def host_workspace(data: Path, sandbox: Sandbox) -> Path:
     async with load_provider(sandbox.state.isolation, data) as provider:
-        created = await provider.created(sandbox.id)
-    return await asyncio.to_thread(taken, Path(created.host_workspace))
+        return Path((await provider.created(sandbox.id)).host_workspace)
+
+
+async def on_disk(data: Path, sandbox: Sandbox) -> Tree:
+    return await asyncio.to_thread(taken, await host_workspace(data, sandbox))
 
 
 async def first_process(data: Path, sandbox: Sandbox) -> int:
@@ -59,14 +63,18 @@ async def facts(sandbox: Sandbox, tag: str, *, follow: bool = False) -> AsyncIte
         yield fact
 
 
-async def next_recovered(sandbox: Sandbox, after: int = 0) -> SandboxRecovered:
-    """The first whose sequence is beyond `after`."""
-    async with asyncio.timeout(90):
-        async for event in sandbox.events(after + 1, types=["sandbox.recovered"], follow=True):
-            fact = codec.decode_fact(event.head)
-            assert isinstance(fact, SandboxRecovered)
-            return fact
-    raise SandboxNotFound(sandbox.id)
+async def faults(cloche: Cloche, sandbox: Sandbox) -> tuple[Finding, ...]:
+    """What the log does not prove of the sandbox's commands: a second end, bytes after it, wrong totals."""
+    proof = Proof()
+    async for entry in reader.read(cloche.bus, subjects.events_of(sandbox.id), 1, follow=False):
+        proof.feed(entry.seq, codec.decode_head(entry.data))
+    return proof.summary().findings
+
+
+async def has_no_records(data: Path) -> bool:
+    """Everything that its keeper held is told, and forgotten."""
+    async with await KeeperClient.connect(data) as keeper:
+        return await keeper.list() == []
 
 
 async def kinds(sandbox: Sandbox) -> list[str]:

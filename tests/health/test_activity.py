@@ -1,0 +1,79 @@
+"""What counts as something happening in a sandbox, by the log."""
+
+import datetime
+from pathlib import Path
+
+from contracts.events.command import CommandStarted
+from contracts.message import Fact
+from contracts.state import SandboxState
+from infra.bus.connection import Bus
+from infra.embedded.users import FAMILIES
+from infra.journal import Journal
+from services.health_monitor.activity import Activity
+from tests.bus.servers import Server, nats_in
+from tests.contracts.histories import CREATED, CREATING, STARTED
+from tests.contracts.samples import EVENT_SAMPLES
+
+LONG_AGO = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+COUNTS = (
+    "command.started", "command.output", "command.completed",
+    "tool.invoked", "tool.returned",
+    "file.created", "file.modified", "file.deleted", "file.moved", "file.batch",
+    "agent.thinking", "agent.tool_use", "user.message",
+)  # fmt: skip
+DOES_NOT = ("file.ready", "file.manifest", "file.error", "health.healthy", "guardian.observed")
+
+
+async def begun(server: Server) -> SandboxState:
+    journal = Journal(await server.connect("spawner"), service="spawner", node="n1")
+    for number, fact in enumerate([CREATING, CREATED, STARTED]):
+        await journal.append(journal.write("sb", fact, id=f"sb.{number}", time=LONG_AGO))
+    state = await journal.lifecycle("sb")
+    assert state is not None
+    return state
+
+
+class Writers:
+    """Whoever may write a family."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._buses: dict[str, Bus] = {}
+
+    async def write(self, tag: str, fact: Fact | None = None) -> int:
+        user = next(name for name, families in FAMILIES.items() if tag.partition(".")[0] in families)
+        if user not in self._buses:
+            self._buses[user] = await self._server.connect(user)
+        journal = Journal(self._buses[user], service=user, node="n1")
+        written = journal.write("sb", fact or EVENT_SAMPLES[tag].data, id=f"sb.{tag}.{id(fact)}")
+        return await journal.append(written)
+
+
+async def test_what_is_done_in_a_sandbox_counts_and_what_is_said_about_it_does_not(tmp_path: Path) -> None:
+    async with nats_in(tmp_path, nodes=("n1",)) as server:
+        state, writers = await begun(server), Writers(server)
+        activity = Activity(await server.connect("health_monitor"))
+        last = await activity.last(state)
+        assert last == LONG_AGO, "an order, and nothing since"
+        for tag in DOES_NOT:
+            await writers.write(tag)
+            assert await activity.last(state) == last, tag
+        for tag in COUNTS:
+            await writers.write(tag)
+            now = await activity.last(state)
+            assert now > last, tag
+            last = now
+
+
+async def test_a_command_runs_until_its_end_is_told_and_only_those_of_this_life_do(tmp_path: Path) -> None:
+    async with nats_in(tmp_path, nodes=("n1",)) as server:
+        state, writers = await begun(server), Writers(server)
+        activity = Activity(await server.connect("health_monitor"))
+        assert not await activity.commands_run(state, state.applied_sequence)
+        started = await writers.write("command.started")
+        assert await activity.commands_run(state, state.applied_sequence)
+        await writers.write("command.started", CommandStarted(exec="other", argv=("true",), cwd="/"))
+        await writers.write("command.completed")
+        assert await activity.commands_run(state, state.applied_sequence), "another still does"
+        assert await activity.commands_run(state, started)
+        assert not await activity.commands_run(state, started + 2)
