@@ -22,7 +22,7 @@ MOST_MICROS = 2**53
 """What any reader of JSON can still tell from its neighbours: the year 2255."""
 
 
-class Entry(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Entry(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """One entry of a tree. Null fields are left out: a manifest may hold a million of these."""
 
     path: str
@@ -76,6 +76,11 @@ def micros(nanoseconds: int) -> int:
 def header_of(tree: Mapping[bytes, Entry], workspace: str) -> Header:
     size = sum(entry.size for entry in tree.values() if entry.kind == EntryKind.FILE)
     return Header(workspace=workspace, entries=len(tree), bytes=size)
+
+
+def blobs_of(tree: Mapping[bytes, Entry]) -> set[str]:
+    """The names of all contents that are kept."""
+    return {entry.blob for entry in tree.values() if entry.blob is not None}
 
 
 def lines(tree: Mapping[bytes, Entry], workspace: str) -> Iterator[bytes]:

@@ -70,6 +70,8 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     log_max_age_s: float = 0
     log_max_bytes: int = -1
+    blobs_max_bytes: int = -1
+    """Of all contents and manifests together: what has no room is told without its content. -1 = as the disk has."""
     replicas: int = 1
 
 
@@ -120,7 +122,7 @@ def sandboxes_bucket(limits: Limits) -> BucketSpec:
 
 
 def blobs_bucket(limits: Limits) -> BucketSpec:
-    return BucketSpec(name=BLOBS_BUCKET, replicas=limits.replicas)
+    return BucketSpec(name=BLOBS_BUCKET, max_bytes=limits.blobs_max_bytes, replicas=limits.replicas)
 
 
 def create_consumer() -> ConsumerSpec:

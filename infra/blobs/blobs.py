@@ -11,6 +11,7 @@ from contracts.errors import ClocheError, Conflict, Unavailable
 from infra import clock
 from infra.blobs import layout, reading
 from infra.blobs.batch import MAX_BYTES, MAX_MESSAGES, Message, append_batch
+from infra.blobs.errors import StoreFull
 from infra.blobs.guarded import append_after
 from infra.blobs.known import Known
 from infra.blobs.layout import ObjectInfo
@@ -44,21 +45,29 @@ class Blobs:
         self._known = Known(grace_s * _TRUSTED_FOR)
 
     async def put(self, data: bytes) -> str:
-        """Returns the sha256. Repeated until it is stored, like `publisher.append`. Raises `Denied`."""
+        """Returns the sha256. Repeated until it is stored, like `publisher.append`. Raises `Denied`, `StoreFull`."""
         return (await self.put_many([data]))[0]
 
     async def put_many(self, contents: Sequence[bytes]) -> list[str]:
-        """Their sha256 in the same order. Thousands of small ones take few round trips. Raises `Denied`."""
+        """Their sha256 in the same order. Thousands of small ones take few round trips.
+
+        Raises `Denied`, `StoreFull` (some may be stored).
+        """
         names = [await _sha256(data) for data in contents]
-        wanted = {name: data for name, data in zip(names, contents, strict=True) if name not in self._known}
+        await self.put_named(dict(zip(names, contents, strict=True)))
+        return names
+
+    async def put_named(self, contents: Mapping[str, bytes]) -> None:
+        """Of whose sha256 the caller is sure. Raises what `put_many` raises."""
+        wanted = {name: data for name, data in contents.items() if name not in self._known}
         for group in _grouped(wanted):
             await self._patiently(group)
-        return names
 
     async def put_chunks(self, chunks: AsyncIterator[bytes]) -> Written:
         """Content of any size, of which no more than one chunk is held.
 
-        Raises `Denied`, `Unavailable` (what was stored of it is gone: put it again), and what `chunks` raises.
+        Raises `Denied`, `StoreFull`, `Unavailable` (what was stored of it is gone: put it again), and what `chunks`
+        raises. Then nothing is left of it.
         """
         nuid, hashed, size, count, last = layout.new_nuid(), hashlib.sha256(), 0, 0, 0
         try:
@@ -66,11 +75,12 @@ class Blobs:
                 await _add(hashed, chunk)
                 last = await self._put_chunk(nuid, chunk, last)
                 size, count = size + len(chunk), count + 1
+            info = layout.object_info(hashed.hexdigest(), nuid, size, count)
+            is_ours = await self._name(info)
         except Exception:
             await self._abandon(nuid)
             raise
-        info = layout.object_info(hashed.hexdigest(), nuid, size, count)
-        if not await self._name(info):
+        if not is_ours:
             await self._abandon(nuid)
         return Written(info.name, size)
 
@@ -80,24 +90,29 @@ class Blobs:
 
     async def missing(self, names: Iterable[str]) -> set[str]:
         """Those that are not stored. Raises what `has` raises."""
-        wanted = set(names)
-        missing = wanted - set(await reading.find(self.bus, wanted))
+        missing: set[str] = set()
+        for some in reading.batched(set(names)):
+            missing.update(set(some) - (await reading.find(self.bus, some)).keys())
         self._known.discard(missing)
         return missing
 
     async def renew(self, names: Iterable[str]) -> set[str]:
         """No sweep takes them for most of the grace, even one under way. Returns those that are not stored.
 
-        Raises what `has` raises, `Denied`.
+        Raises what `has` raises, `Denied`, `StoreFull`.
         """
-        wanted = set(names)
-        stored = await reading.find(self.bus, wanted)
-        missing = wanted - set(stored)
-        there = list(stored.values())
+        missing: set[str] = set()
+        for some in reading.batched(set(names)):
+            missing |= await self._renew_some(some)
+        self._known.discard(missing)
+        return missing
+
+    async def _renew_some(self, names: list[str]) -> set[str]:
+        stored = await reading.find(self.bus, names)
+        missing, there = set(names) - stored.keys(), list(stored.values())
         for some in (there[at : at + RENEWED_AT_ONCE] for at in range(0, len(there), RENEWED_AT_ONCE)):
             kept = await asyncio.gather(*map(self._is_kept, some))
             missing |= {each.info.name for each, is_kept in zip(some, kept, strict=True) if not is_kept}
-        self._known.discard(missing)
         return missing
 
     async def get(self, sha256: str, max_bytes: int = reading.MAX_BYTES) -> bytes:
@@ -119,6 +134,8 @@ class Blobs:
             try:
                 await self._attempt(contents)
                 break
+            except StoreFull:
+                raise
             except (Conflict, Unavailable):
                 # Somebody put one of them meanwhile, or it is uncertain what was stored: the next look tells.
                 await asyncio.sleep(pause)
@@ -154,12 +171,14 @@ class Blobs:
     async def _put_chunk(self, nuid: str, chunk: bytes, after: int) -> int:
         """Returns its sequence. The subject is ours alone, so what is found there was put by an earlier attempt.
 
-        Raises `Unavailable` when the chunk before it is gone: then the whole has to be put again.
+        Raises `StoreFull`, and `Unavailable` when the chunk before it is gone: then the whole has to be put again.
         """
         subject, pause = layout.chunks_subject(nuid), FIRST_PAUSE_S
         while True:
             try:
                 return await append_after(self.bus, subject, chunk, after)
+            except StoreFull:
+                raise
             except (Conflict, Unavailable):
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, LONGEST_PAUSE_S)
@@ -175,7 +194,10 @@ class Blobs:
                 raise Unavailable(f"{subject}: what was stored of it is gone")
 
     async def _name(self, info: ObjectInfo) -> bool:
-        """Makes the object exist; False if one of the same content does already, with other chunks."""
+        """Makes the object exist; False if one of the same content does already, with other chunks.
+
+        Raises `StoreFull`.
+        """
         subject, pause = layout.object_subject(info.name), FIRST_PAUSE_S
         while True:
             try:
@@ -185,6 +207,8 @@ class Blobs:
                     return True
                 await self._renew(stored)
                 return stored.info.nuid == info.nuid
+            except StoreFull:
+                raise
             except (Conflict, Unavailable):
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, LONGEST_PAUSE_S)

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from contracts.errors import Invalid
@@ -26,12 +27,19 @@ class Stored(NamedTuple):
 async def find(bus: Bus, names: Iterable[str]) -> dict[str, Stored]:
     """Those of `names` that are stored. Raises `Unavailable`, `Invalid` (not a name)."""
     found: dict[str, Stored] = {}
-    wanted = [layout.object_subject(name) for name in names]
-    for at in range(0, len(wanted), _AT_ONCE):
-        for entry in await page.fetch_lasts(bus, wanted[at : at + _AT_ONCE], stream=layout.STREAM):
+    for some in batched(names):
+        subjects = [layout.object_subject(name) for name in some]
+        for entry in await page.fetch_lasts(bus, subjects, stream=layout.STREAM):
             info = layout.decode_info(entry.data)
             found[info.name] = Stored(info, entry)
     return found
+
+
+def batched(names: Iterable[str]) -> Iterator[list[str]]:
+    """As many as are asked for in one go."""
+    each = iter(names)
+    while some := list(islice(each, _AT_ONCE)):
+        yield some
 
 
 async def chunks(bus: Bus, sha256: str) -> AsyncIterator[bytes]:

@@ -4,6 +4,7 @@ By default only what is nobody's work: swap and lock files of editors, leavings 
 and virtual environments are work: without them a restored workspace would not run.
 """
 
+import errno
 import os
 import re
 import stat
@@ -22,6 +23,8 @@ MAX_PATTERNS = 1000
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _SUFFIXES = (b".swp", b".swo", b".swx")
 _PREFIXES = (b".#", b".nfs")
+_NO_RULES = frozenset({errno.ENOENT, errno.ELOOP, errno.ENXIO})
+"""There is none, or something that is no file: a link, a socket."""
 _REFUSALS = (ValueError, re.error, re2.error)
 
 
@@ -61,17 +64,20 @@ class Rules:
 
     @classmethod
     def read(cls, root: int) -> Self:
-        """The rules of the workspace that `root` is open on. What cannot be read as rules says nothing."""
+        """The rules of the workspace that `root` is open on; without a file of that name there are none.
+
+        Raises `OSError` where there may be some that cannot be read.
+        """
         try:
             descriptor = os.open(FILE, _READ, dir_fd=root)
-        except OSError:
-            return cls()
+        except OSError as error:
+            if error.errno in _NO_RULES:
+                return cls()
+            raise
         try:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 return cls()
             return cls(os.pread(descriptor, MAX_BYTES, 0).decode("utf-8", "replace"))
-        except OSError:
-            return cls()
         finally:
             os.close(descriptor)
 

@@ -1,6 +1,5 @@
 """What is in files that others may be changing at this moment."""
 
-import asyncio
 import errno
 import os
 import stat
@@ -11,6 +10,7 @@ from typing import NamedTuple
 from contracts.sight import Seen
 from infra.watching.descent import Descent
 from infra.watching.look import seen_of
+from infra.watching.threads import in_thread
 
 SMALL_BYTES = 1024 * 1024
 """Files up to this are read in one piece."""
@@ -18,6 +18,9 @@ CHUNK_BYTES = 1024 * 1024
 ATTEMPTS = 3
 FRESH_NS = 50_000_000
 """A file that changed this recently may change again without a trace in its times: their grain is a few ms."""
+WRITTEN_OUT_NS = 120_000_000_000
+"""What is stored through a mapping moves the times of a file only once for as long as the kernel has not written it to
+disk, which it does within half a minute, and never where there is no disk."""
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
@@ -28,7 +31,9 @@ class Content(NamedTuple):
     data: bytes | None
     """None for a file that is too large to be held in one piece."""
     sure: bool
-    """The same inode, size and times mean the same content from now on."""
+    """The same inode, size and times mean the same content from now on, unless it is mapped by somebody."""
+    firm: bool = False
+    """And also then."""
 
 
 class Unread(NamedTuple):
@@ -57,7 +62,8 @@ def _read(descent: Descent, path: bytes) -> Content:
             data = os.pread(descriptor, SMALL_BYTES + 1, 0)
             after = os.fstat(descriptor)
             if same(before, after) and len(data) == after.st_size:
-                return Content(path, seen_of(after), data, is_settled(after, began_ns))
+                firm = is_settled(after, began_ns, WRITTEN_OUT_NS)
+                return Content(path, seen_of(after), data, is_settled(after, began_ns), firm)
     finally:
         os.close(descriptor)
     # It never rests. What was read is what it was at some moment, and the next notice brings us back.
@@ -79,7 +85,7 @@ async def stream(descriptor: int, most: int) -> AsyncIterator[bytes]:
     """A file from its beginning, no more than `most` bytes of it. Raises `OSError`."""
     at = 0
     while at < most:
-        chunk = await asyncio.to_thread(os.pread, descriptor, min(CHUNK_BYTES, most - at), at)
+        chunk = await in_thread(os.pread, descriptor, min(CHUNK_BYTES, most - at), at)
         if not chunk:
             return
         at += len(chunk)
@@ -90,6 +96,6 @@ def same(one: os.stat_result, other: os.stat_result) -> bool:
     return (one.st_size, one.st_mtime_ns, one.st_ctime_ns) == (other.st_size, other.st_mtime_ns, other.st_ctime_ns)
 
 
-def is_settled(info: os.stat_result, began_ns: int) -> bool:
+def is_settled(info: os.stat_result, began_ns: int, age_ns: int = FRESH_NS) -> bool:
     """By the time that nobody can forge. `began_ns` is the clock before it was read: reading may take long."""
-    return began_ns - info.st_ctime_ns > FRESH_NS
+    return began_ns - info.st_ctime_ns > age_ns

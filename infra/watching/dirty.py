@@ -18,6 +18,8 @@ class Dirty:
         self.everything = everything
         self.overflow = False
         """Notices were dropped."""
+        self.doubt = False
+        """Among them perhaps some of `written`: of no file is it known that nobody had it mapped."""
 
     def __bool__(self) -> bool:
         return bool(self.paths or self.trees or self.everything)
@@ -32,6 +34,9 @@ class Dirty:
     def add_written(self, path: bytes) -> None:
         if len(self.written) < MOST:
             self.written.add(path)
+        else:
+            self.doubt = True
+            self.add_everything()
 
     def add_everything(self) -> None:
         self.everything = True
@@ -41,6 +46,7 @@ class Dirty:
 
     def merge(self, other: "Dirty") -> None:
         self.overflow |= other.overflow
+        self.doubt |= other.doubt
         self.written |= other.written
         if self.everything or other.everything:
             self.add_everything()

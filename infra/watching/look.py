@@ -3,7 +3,8 @@
 import errno
 import os
 import stat
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 
 from contracts.events.file import EntryKind
 from contracts.sight import Seen, Sight
@@ -11,6 +12,7 @@ from infra.watching.descent import Descent
 from infra.watching.dirty import Dirty
 
 MAX_PATH = 4096
+NAMES_AT_ONCE = 100_000
 
 Ignored = Callable[[bytes, bool], bool]
 """Called with a path and whether it is a directory. What is ignored counts as not there."""
@@ -120,32 +122,33 @@ class _Eye:
 
     def _list(self, path: bytes) -> list[bytes]:
         """Notes all that is directly in a directory; the directories among it."""
+        below: list[bytes] = []
         try:
             directory = self.descent.open(path.split(b"/") if path else [])
             if not self._cover(directory, path):
                 self.sight.uncovered = True
-            names = [os.fsencode(name) for name in os.listdir(directory)]  # noqa: PTH208  of a descriptor
+            for name in _names(directory):
+                if len(self.sight.found) >= self._most:
+                    self.sight.troubles[b""] = too_many(self._most)
+                    return []
+                inside = path + b"/" + name if path else name
+                self._enter(path, directory, name, inside)
+                if self._is_directory(inside):
+                    below.append(inside)
         except OSError as error:
             self._missed(path, error)
             return []
-        below: list[bytes] = []
-        for name in names:
-            inside = path + b"/" + name if path else name
-            if len(self.sight.found) >= self._most:
-                self.sight.troubles[b""] = too_many(self._most)
-                return []
-            if len(inside) > MAX_PATH:
-                self.sight.troubles[path] = OSError(errno.ENAMETOOLONG, f"a path of more than {MAX_PATH} bytes")
-                continue
-            try:
-                self._note(inside, directory, name)
-            except OSError as error:
-                self._missed(inside, error)
-                continue
-            if self._is_directory(inside):
-                below.append(inside)
         self.sight.listed.add(path)
         return below
+
+    def _enter(self, path: bytes, directory: int, name: bytes, inside: bytes) -> None:
+        if len(inside) > MAX_PATH:
+            self.sight.troubles[path] = OSError(errno.ENAMETOOLONG, f"a path of more than {MAX_PATH} bytes")
+            return
+        try:
+            self._note(inside, directory, name)
+        except OSError as error:
+            self._missed(inside, error)
 
     def _missed(self, path: bytes, error: OSError) -> None:
         if error.errno in _GONE:
@@ -153,3 +156,10 @@ class _Eye:
             self.sight.found.pop(path, None)
         else:
             self.sight.troubles[path] = error
+
+
+def _names(directory: int) -> Iterator[bytes]:
+    """Of all entries. At once, so that none is missed that is renamed meanwhile, unless there are very many."""
+    with os.scandir(directory) as entries:
+        while some := [os.fsencode(entry.name) for entry in islice(entries, NAMES_AT_ONCE)]:
+            yield from some

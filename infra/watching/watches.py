@@ -86,7 +86,7 @@ class Watch:
         self.tell()
 
     def overflowed(self) -> None:
-        self._dirty.overflow = True
+        self._dirty.overflow = self._dirty.doubt = True
         self._dirty.add_everything()
         self.tell()
 

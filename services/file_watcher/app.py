@@ -15,6 +15,7 @@ from infra.settings import Settings
 from infra.watching.watches import Watches
 from services.file_watcher.handlers import Desk
 from services.file_watcher.loop import Followers
+from services.file_watcher.remembered import Remembered
 from services.file_watcher.routes import add_routes
 from services.file_watcher.texts import Texts
 from services.file_watcher.tools import Tools
@@ -41,13 +42,16 @@ class FileWatcherApp:
         ):
             journal = Journal(bus, service=self.name, node=settings.node)
             lifecycles = Lifecycles(bus)
-            tools = Tools(bus, journal, Blobs(bus), watches, settings.files, Texts(), asyncio.Semaphore(PORTIONS))
+            remembered = Remembered(settings.data / "run" / "files_seen")
+            portions = asyncio.Semaphore(PORTIONS)
+            tools = Tools(bus, journal, Blobs(bus), watches, settings.files, Texts(), portions, remembered)
             async with asyncio.TaskGroup() as tasks:
                 followers = Followers(tools, providers, tasks)
                 tasks.create_task(lifecycles.follow())
                 tasks.create_task(watches.outlast())
                 tasks.create_task(keep_swept(bus, settings.data / "run"))
                 await lifecycles.caught_up.wait()
+                await asyncio.to_thread(remembered.forget_all_but, [state.sandbox for state in lifecycles])
                 for state in lifecycles:
                     followers.consider(state)
                 lifecycles.on_change(followers.consider)

@@ -23,6 +23,8 @@ class Telling(NamedTuple):
 
     fact: Fact
     differences: tuple[Difference, ...]
+    size: int
+    """In bytes, about."""
 
 
 def affected(told: Told, sight: Sight) -> set[bytes]:
@@ -100,22 +102,25 @@ def entry_for(path: bytes, seen: Seen, *, sha256: str | None = None, blob: str |
 def tellings(changes: Iterable[tuple[Difference, FileChange]]) -> list[Telling]:
     """One change as its own event, several as batches that fit into a message each."""
     groups: list[list[tuple[Difference, FileChange]]] = []
+    sizes: list[int] = []
     room = 0
     for each in changes:
         size = len(codec.encode(each[1])) + 1
         if size > room:
             groups.append([])
+            sizes.append(0)
             room = EVENT_BYTES
         groups[-1].append(each)
+        sizes[-1] += size
         room -= size
-    return [_telling(group) for group in groups]
+    return [_telling(group, size) for group, size in zip(groups, sizes, strict=True)]
 
 
-def _telling(group: list[tuple[Difference, FileChange]]) -> Telling:
+def _telling(group: list[tuple[Difference, FileChange]], size: int) -> Telling:
     differences = tuple(difference for difference, _ in group)
     if len(group) == 1:
-        return Telling(alone(group[0][1]), differences)
-    return Telling(FileBatch(changes=tuple(change for _, change in group)), differences)
+        return Telling(alone(group[0][1]), differences, size)
+    return Telling(FileBatch(changes=tuple(change for _, change in group)), differences, size)
 
 
 def is_manifest_due(changes: int, entries: int) -> bool:

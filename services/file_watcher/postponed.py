@@ -1,13 +1,16 @@
-"""Large files that are written all the time are stored now and then, not at each look."""
+"""What is written all the time is stored now and then, not at each look."""
 
 import time
+from collections.abc import Mapping
 
 from contracts.events.file import EntryKind
 from contracts.sight import Seen
 from infra.watching.contents import SMALL_BYTES
+from services.file_watcher.budget import Budget
 
 BYTES_PER_S = 8 * 1024 * 1024
 LONGEST_S = 60.0
+BREATH_S = 1.0
 
 
 class Postponed:
@@ -26,6 +29,14 @@ class Postponed:
     def stored(self, path: bytes, size: int) -> None:
         self._waiting.discard(path)
         self._not_before[path] = time.monotonic() + min(size / BYTES_PER_S, LONGEST_S)
+
+    def wait(self, sizes: Mapping[bytes, int], budget: Budget) -> None:
+        """Each until there is enough for it and for all that are smaller."""
+        need = 0
+        for path in sorted(sizes, key=lambda path: sizes[path]):
+            need += budget.need(sizes[path])
+            self._waiting.add(path)
+            self._not_before[path] = max(budget.when(need), time.monotonic() + BREATH_S)
 
     def due(self) -> float | None:
         """When the next of those that wait has its turn."""

@@ -21,11 +21,13 @@ class Record:
         self._filter = subjects.file_events(sandbox)
         self.last = 0
         """Sequence of the last file event; 0 = none."""
+        self._log_begins = 1
 
     async def find_last(self) -> int:
         """Asks the log. Raises `Unavailable`."""
         newest = await reader.last(self._bus, self._filter)
         self.last = newest.seq if newest else 0
+        self._log_begins = 1 if newest else (await reader.bounds(self._bus)).first
         return self.last
 
     async def append(self, fact: Fact) -> int:
@@ -33,9 +35,11 @@ class Record:
 
         Raises `Conflict` when somebody else has written file events of this sandbox: what we know is old.
         """
-        # The same fact behind the same event has the same id, so a retry after a crash is harmless.
+        # The same fact behind the same event has the same id, so a retry after a crash is harmless. Behind nothing it
+        # may be a second one: where the log has forgotten the first, the server still knows its id for a while.
+        behind = f"{self.last}" if self.last else f"0-{self._log_begins}"
         digest = hashlib.sha256(codec.encode(fact)).hexdigest()[:24]
-        written = self._journal.write(self._sandbox, fact, id=f"{self._sandbox}.{self.last}.{tag_of(fact)}.{digest}")
+        written = self._journal.write(self._sandbox, fact, id=f"{self._sandbox}.{behind}.{tag_of(fact)}.{digest}")
         ack = await append(
             self._bus, written.subject, written.payload, written.id, expect=Expect(self._filter, self.last)
         )

@@ -1,6 +1,5 @@
 """Looks at a workspace wherever something may have changed, and has told what differs."""
 
-import asyncio
 import math
 import time
 
@@ -9,16 +8,20 @@ from contracts.sight import Sight
 from infra.manifest.ignore import FILE as RULES
 from infra.watching.dirty import MOST, Dirty
 from infra.watching.look import look, too_many
+from infra.watching.threads import in_thread
 from infra.watching.watches import Watch
 from services.file_watcher import decide
-from services.file_watcher.intake import Intake, Taken, is_momentary
+from services.file_watcher.budget import Budget
+from services.file_watcher.complaints import Trouble
+from services.file_watcher.intake import Intake, Terms
 from services.file_watcher.postponed import Postponed
-from services.file_watcher.teller import Teller
+from services.file_watcher.taken import Taken, is_momentary
+from services.file_watcher.teller import FULL_PAUSE_S, Teller
 from services.file_watcher.tools import Tools
 from services.file_watcher.workspace import Workspace
 
 OVERFLOWED = "the kernel dropped notices of changes; the whole workspace is looked at"
-NO_WATCHES = "the kernel has no watches left for its directories (fs.inotify.max_user_watches)"
+WATCHES_LIMIT = "fs.inotify.max_user_watches"
 BREATH_S = 1.0
 BREATHS = 10
 SLOW_BREATHS = 100
@@ -27,23 +30,30 @@ storm in one workspace must not cost all others, since they share the kernel's q
 
 
 class Survey:
-    def __init__(self, tools: Tools, watch: Watch, workspace: Workspace, teller: Teller) -> None:
+    def __init__(self, tools: Tools, watch: Watch, workspace: Workspace, teller: Teller, budget: Budget) -> None:
         self._files = tools.files
         self._watch = watch
         self._workspace = workspace
         self._teller = teller
         self._intake = Intake(tools)
+        self._budget = budget
         self._postponed = Postponed()
+        self._held_until: float | None = None
+        """More was told than there is budget for."""
         self._rescan_at: float | None = None
         self._not_whole_before = 0.0
         self._slow_look_at: float | None = None
+        self._news_of_everything = False
         self._written: set[bytes] = set()
         """Still to be read, whatever their times say."""
         self._owes_overflow = False
         """A rescan waits because notices were dropped."""
+        self._owes_doubt = False
 
     def due(self) -> float | None:
         """When to look even without news, by the monotonic clock."""
+        if self._held_until is not None:
+            return self._held_until
         times = (self._rescan_at, self._slow_look_at, self._postponed.due())
         return min((each for each in times if each is not None), default=None)
 
@@ -51,23 +61,37 @@ class Survey:
         """What is there now counts as told."""
         self._watch.take()
         began = time.monotonic()
-        sight = await asyncio.to_thread(self._look, Dirty(everything=True))
+        sight = await in_thread(self._look, Dirty(everything=True))
+        await self._check_that_it_is_there()
         took_s = time.monotonic() - began
         taken = await self._intake.take(self._workspace.root, self._teller.told, sight.found)
-        await asyncio.to_thread(self._teller.take_over, taken)
-        await self._after(sight, taken)
+        await in_thread(self._teller.take_over, taken)
+        await self._after(sight, taken, whole=True)
         self._looked_at_everything(took_s)
 
-    async def run(self, *, now: bool, whole: bool = False) -> None:
-        """`now`: somebody waits for it, so nothing is postponed. `whole`: also what there was no notice of.
+    async def _check_that_it_is_there(self) -> None:
+        """After a look: whoever removes a workspace moves it away before anything in it is deleted."""
+        if not await in_thread(self._workspace.is_there):
+            raise SandboxInvalidState("the workspace is gone")
 
+    async def run(self, *, now: bool, whole: bool = False, doubt: bool = False) -> bool:
+        """`now`: somebody waits for it, so nothing is postponed. `whole`: also what there was no notice of.
+        `doubt`: also what shows nowhere but in the files themselves.
+
+        False where another look would tell more: something could not be read at the moment, or changed meanwhile.
         Raises `Conflict` (others write events of these files), `SandboxInvalidState` (the workspace is being removed).
         """
-        dirty = self._take_dirty(now=now, whole=whole)
+        if not now and self._budget.is_spent():
+            self._held_until = self._budget.when(0)
+            await self._teller.complain(b"", self._too_much())
+            return True
+        self._held_until = None
+        dirty = await in_thread(self._take_dirty, now=now, whole=whole)
+        dirty.doubt |= doubt
         if not dirty:
-            return
+            return True
         try:
-            await self._look_and_tell(dirty, now=now)
+            return await self._look_and_tell(dirty, now=now)
         except BaseException:
             self._watch.put_back(dirty)
             raise
@@ -76,46 +100,57 @@ class Survey:
         dirty = self._watch.take()
         if len(self._written) < MOST:
             self._written |= dirty.written
+        elif dirty.written:
+            dirty.everything = dirty.doubt = True
         if self._rescan_at is not None and (now or self._rescan_at <= time.monotonic()):
             self._rescan_at = None
             dirty.add_everything()
             dirty.overflow |= self._owes_overflow
-            self._owes_overflow = False
+            dirty.doubt |= self._owes_doubt
+            self._owes_overflow = self._owes_doubt = False
         dirty.paths |= self._postponed.take(all_of_them=now)
         dirty.paths |= self._teller.told.linked(dirty.paths)
-        if whole or (self._slow_look_at is not None and self._slow_look_at <= time.monotonic()):
+        is_slow_look = self._slow_look_at is not None and self._slow_look_at <= time.monotonic()
+        if whole or is_slow_look:
             self._slow_look_at = None
             # The moves that were noticed stay, unlike where notices were dropped.
             dirty.everything = True
+            dirty.doubt |= is_slow_look
         if dirty.everything and not now and time.monotonic() < self._not_whole_before:
             self._rescan_at = self._not_whole_before
             self._owes_overflow |= dirty.overflow
+            self._owes_doubt |= dirty.doubt
             return Dirty()
         return dirty
 
-    async def _look_and_tell(self, dirty: Dirty, *, now: bool) -> None:
+    async def _look_and_tell(self, dirty: Dirty, *, now: bool) -> bool:
         if dirty.overflow:
             await self._teller.overflow(OVERFLOWED)
         is_hiding = await self._follow_rules(dirty)
         began = time.monotonic()
-        sight = await asyncio.to_thread(self._look, dirty)
-        if not await asyncio.to_thread(self._workspace.is_there):
-            raise SandboxInvalidState("the workspace is gone")
-        scope = await asyncio.to_thread(self._scope, sight)
+        sight = await in_thread(self._look, dirty)
+        await self._check_that_it_is_there()
+        scope = await in_thread(self._scope, sight)
         took_s = time.monotonic() - began
-        early = set() if now else await asyncio.to_thread(self._postponed.sort_out, sight.found)
+        early = set() if now else await in_thread(self._postponed.sort_out, sight.found)
         found = {path: seen for path, seen in sight.found.items() if path not in early} if early else sight.found
-        taken = await self._intake.take(self._workspace.root, self._teller.told, found, self._written)
+        terms = Terms(self._written, dirty.doubt, None if now else self._budget)
+        taken = await self._intake.take(self._workspace.root, self._teller.told, found, terms)
+        changing = bool(taken.vanished)
         self._look_again_at(taken.vanished)
-        taken.vanished |= early
-        await self._teller.tell(taken, scope, dirty.moves)
+        await in_thread(self._postponed.wait, taken.waits, self._budget)
+        taken.vanished |= early | taken.waits.keys()
+        told_bytes = await self._teller.tell(taken, scope, dirty.moves)
+        if not now:
+            self._budget.spend(taken.kept_bytes + told_bytes)
         self._written &= taken.vanished | taken.unread.keys() | sight.troubles.keys()
-        await asyncio.to_thread(self._forget, scope)
+        await in_thread(self._forget, scope)
         if is_hiding:
-            await self._teller.manifest()
-        await self._after(sight, taken)
+            await self._teller.owe_manifest()
+        momentary = await self._after(sight, taken, whole=dirty.everything)
         if dirty.everything:
             self._looked_at_everything(took_s)
+        return not (changing or momentary)
 
     def _scope(self, sight: Sight) -> set[bytes]:
         """What is told that the sight is about; of what is new in it only as much stays as may be followed."""
@@ -138,8 +173,14 @@ class Survey:
     def _looked_at_everything(self, took_s: float) -> None:
         """`took_s` without what is due to changes alone, reading and telling: after much work the next is no later."""
         now = time.monotonic()
+        self._news_of_everything = True
         self._not_whole_before = now + max(BREATH_S, BREATHS * took_s)
         self._slow_look_at = now + max(self._files.look_s, SLOW_BREATHS * took_s)
+
+    def has_looked_at_everything(self) -> bool:
+        """Since this was asked last."""
+        has, self._news_of_everything = self._news_of_everything, False
+        return has
 
     def _look(self, dirty: Dirty) -> Sight:
         rules = self._workspace.rules
@@ -163,29 +204,58 @@ class Survey:
         """Where they have changed everything is looked at. True where that hides something that was told."""
         if not dirty.everything and RULES not in dirty.paths:
             return False
-        if await asyncio.to_thread(self._workspace.reload_rules):
+        if await in_thread(self._workspace.reload_rules):
             dirty.add_everything()
             return await self.hide()
         return False
 
     async def hide(self) -> bool:
         """Drops what the rules ignore from what counts as told: it is not deleted, so a manifest has to say it."""
-        hidden = await asyncio.to_thread(self._workspace.hidden, self._teller.told.tree)
+        return await in_thread(self._hide)
+
+    def _hide(self) -> bool:
+        hidden = self._workspace.hidden(self._teller.told.tree)
         for path in hidden:
             self._teller.told.drop(path)
         return bool(hidden)
 
-    async def _after(self, sight: Sight, taken: Taken) -> None:
+    async def _after(self, sight: Sight, taken: Taken, *, whole: bool) -> bool:
+        """Complains, and sees to it that there will be another look where one is needed. True if that may help."""
         for path in taken.large:
             self._postponed.stored(path, taken.seen[path].size)
-        self._teller.are_well(taken.sure)
         errors = {**sight.troubles, **taken.unread}
+        if self._workspace.rules_trouble is not None:
+            errors[RULES] = self._workspace.rules_trouble
+        self._teller.are_well(taken.sure - errors.keys())
         for path, error in errors.items():
             await self._teller.complain(path, error)
-        if sight.uncovered or any(map(is_momentary, errors.values())):
-            self._rescan_at = min(self._rescan_at or math.inf, time.monotonic() + self._files.rescan_s)
+        await self._complain_of_all(sight, taken, whole=whole)
+        momentary = any(map(is_momentary, errors.values()))
+        if sight.uncovered or momentary:
+            self._rescan_in(self._files.rescan_s)
+        if taken.full is not None:
+            self._rescan_in(max(FULL_PAUSE_S, self._files.rescan_s))
+        return momentary
+
+    def _too_much(self) -> Unavailable:
+        rate = f"{self._files.store_bytes_per_s / 1024:g} KiB/s"
+        return Unavailable(f"more is written than is kept: told with delay, at {rate} (files.store_bytes_per_s)")
+
+    def _rescan_in(self, seconds: float) -> None:
+        self._rescan_at = min(self._rescan_at or math.inf, time.monotonic() + seconds)
+
+    async def _complain_of_all(self, sight: Sight, taken: Taken, *, whole: bool) -> None:
+        """Of what is about no path in particular."""
+        troubles: list[Trouble] = [sight.troubles[b""]] if b"" in sight.troubles else []
+        if taken.full is not None:
+            troubles.append(taken.full)
+        if taken.waits:
+            troubles.append(self._too_much())
         if sight.uncovered:
-            reason = (
-                f"no watches left (fs.inotify.max_user_watches): looked at every {self._files.rescan_s:g} s instead"
-            )
-            await self._teller.complain(b"", Unavailable(reason))
+            every = f"{self._files.rescan_s:g}"
+            troubles.append(Unavailable(f"no watches left ({WATCHES_LIMIT}): looked at every {every} s instead"))
+        if whole:
+            still = [] if self._budget.has_recovered() else [self._too_much()]
+            self._teller.are_well({b""}, but=[*troubles, *still])
+        for trouble in troubles:
+            await self._teller.complain(b"", trouble)

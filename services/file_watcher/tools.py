@@ -8,6 +8,7 @@ from infra.bus.connection import Bus
 from infra.journal import Journal
 from infra.settings import Files
 from infra.watching.watches import Watches
+from services.file_watcher.remembered import Remembered
 from services.file_watcher.texts import Texts
 
 
@@ -20,3 +21,4 @@ class Tools(NamedTuple):
     texts: Texts
     portions: asyncio.Semaphore
     """How much of all workspaces is in memory at a time."""
+    remembered: Remembered

@@ -1,5 +1,6 @@
 """A workspace's directory on the node, held open."""
 
+import errno
 import os
 from pathlib import Path
 from types import TracebackType
@@ -10,14 +11,21 @@ from contracts.manifest import Tree
 from infra.manifest.ignore import Rules
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_PASSES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 
 
 class Workspace:
     def __init__(self, place: Path) -> None:
-        """Raises `OSError` where there is no such directory."""
+        """Raises `OSError` where there is no such directory, or no room to open it now."""
         self._place = place
         self.root = os.open(place, _DIRECTORY)
-        self.rules = Rules.read(self.root)
+        self.rules = Rules()
+        self.rules_trouble = self._read_rules()
+        """Why they are those that were read last."""
+        if self.rules_trouble is not None and self.rules_trouble.errno in _PASSES:
+            # Without them everything that they hide would be told.
+            os.close(self.root)
+            raise self.rules_trouble
 
     def __enter__(self) -> Self:
         return self
@@ -36,8 +44,16 @@ class Workspace:
 
     def reload_rules(self) -> bool:
         """True if they are others than before."""
-        before, self.rules = self.rules, Rules.read(self.root)
+        before = self.rules
+        self.rules_trouble = self._read_rules()
         return before.text != self.rules.text
+
+    def _read_rules(self) -> OSError | None:
+        try:
+            self.rules = Rules.read(self.root)
+        except OSError as error:
+            return error
+        return None
 
     def hidden(self, tree: Tree) -> set[bytes]:
         """What the rules ignore of it, by a rule for it or for a directory that it is in."""

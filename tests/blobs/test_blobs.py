@@ -9,14 +9,16 @@ import nats
 import pytest
 
 from contracts.errors import Invalid, Unavailable
+from contracts.streams import Limits
 from infra.blobs import layout
 from infra.blobs.blobs import Blobs
-from infra.blobs.errors import BlobDamaged, BlobMissing
+from infra.blobs.errors import BlobDamaged, BlobMissing, StoreFull
 from infra.blobs.guarded import append_after
 from infra.blobs.layout import CHUNK_BYTES
 from infra.blobs.reading import find
 from infra.bus.connection import Bus
 from infra.bus.errors import Denied
+from infra.bus.provision import provision
 from tests.blobs.bucket import Contents, contents
 from tests.bus.servers import nats_in
 
@@ -262,3 +264,22 @@ async def test_a_large_upload_whose_chunks_are_lost_ends_and_can_be_put_again(tm
             await asyncio.wait_for(blobs.put_chunks(interrupted()), 20)
         name = await blobs.put(data)
         assert await blobs.get(name) == data
+
+
+async def test_a_store_that_is_full_says_so_and_keeps_nothing_of_what_had_no_room(tmp_path: Path) -> None:
+    async with nats_in(tmp_path) as server:
+        admin = await server.connect("admin")
+        await provision(admin, Limits(blobs_max_bytes=CHUNK_BYTES * 2), ["local"])
+        blobs = Blobs(await server.connect("file_watcher"))
+        name = await blobs.put(b"has room")
+        before = await contents(admin)
+
+        large = some_bytes(3 * CHUNK_BYTES)
+        with pytest.raises(StoreFull):
+            await blobs.put_chunks(in_pieces(large, CHUNK_BYTES))
+        with pytest.raises(StoreFull):
+            await blobs.put_many([some_bytes(CHUNK_BYTES, seed) for seed in range(3)])
+        assert await contents(admin) == before
+        assert await blobs.put(b"has room") == name
+        await provision(admin, Limits(), ["local"])
+        assert (await blobs.put_chunks(in_pieces(large, CHUNK_BYTES))).size == len(large)

@@ -28,6 +28,7 @@ from infra.settings import Files
 from infra.watching.watches import Watches
 from services.file_watcher.follower import Follower
 from services.file_watcher.loop import keep_following
+from services.file_watcher.remembered import Remembered
 from services.file_watcher.texts import Texts
 from services.file_watcher.tools import Tools
 from tests.bus.servers import nats_in
@@ -128,6 +129,7 @@ class Following:
     def __init__(self, connect: Connect, bus: Bus, root: Path, files: Files, state: SandboxState) -> None:
         self.connect = connect
         self.root = root
+        self.remembers = root.parent / "remembered"
         self.bus = bus
         self._files = files
         self._state = state
@@ -139,7 +141,8 @@ class Following:
         bus = await self._stack.enter_async_context(await self.connect("file_watcher"))
         self.watches = await self._stack.enter_async_context(Watches())
         journal = Journal(bus, service="file_watcher", node="local")
-        tools = Tools(bus, journal, Blobs(bus), self.watches, self._files, Texts(), asyncio.Semaphore(2))
+        portions, remembered = asyncio.Semaphore(2), Remembered(self.remembers)
+        tools = Tools(bus, journal, Blobs(bus), self.watches, self._files, Texts(), portions, remembered)
         self.follower = Follower(tools, self._state, self._locate)
         task = asyncio.create_task(keep_following(self.follower, "sb"))
         self._stack.push_async_callback(_end, task)

@@ -11,7 +11,7 @@ from pathlib import Path
 from contracts.events.file import FileError
 from infra.bus.connection import Bus, connect
 from infra.settings import Files
-from tests.file_watcher.rig import Connect, facts, following_on, until_told
+from tests.file_watcher.rig import Connect, facts, following_on, in_log, until_told
 from tests.file_watcher.shell import sh
 
 
@@ -29,6 +29,20 @@ async def unreadable(connect_as: Connect, place: Path) -> None:
         assert tree.count(("/workspace/closed", "SANDBOX_PATH_DENIED")) == 2, tree
         assert ("/workspace/shut", "SANDBOX_PATH_DENIED") in tree, tree
         sh(followed.root, "chmod 600 closed; chmod 700 shut; rm shut/in")
+        await followed.check()
+
+
+async def unreadable_rules(connect_as: Connect, place: Path) -> None:
+    async with following_on(connect_as, place) as followed:
+        sh(followed.root, "mkdir hidden; echo 1 > hidden/a; echo hidden > .clocheignore; echo 1 > shown")
+        await followed.flush()
+        sh(followed.root, "chmod 0 .clocheignore; echo 2 > hidden/b; echo 2 > shown")
+        await followed.flush(manifest=True)
+        assert ("/workspace/.clocheignore", "SANDBOX_PATH_DENIED") in await _errors(followed.bus)
+        await followed.flush(manifest=True)
+        assert (await _errors(followed.bus)).count(("/workspace/.clocheignore", "SANDBOX_PATH_DENIED")) == 1
+        assert set(await in_log(followed.bus)) == {b".clocheignore", b"shown"}
+        sh(followed.root, "chmod 600 .clocheignore; echo > .clocheignore")
         await followed.check()
 
 
@@ -50,7 +64,7 @@ async def _errors(bus: Bus) -> list[tuple[str, str]]:
     return [(fact.path, fact.failure.code) for fact in await facts(bus) if isinstance(fact, FileError)]
 
 
-SCENES = {"unreadable": unreadable, "few_watches": few_watches}
+SCENES = {"unreadable": unreadable, "unreadable_rules": unreadable_rules, "few_watches": few_watches}
 
 
 def main(scene: str, directory: str, url: str, *logins: str) -> None:

@@ -1,5 +1,6 @@
 """Work in a workspace, done from outside it."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -33,3 +34,13 @@ def sh(root: Path, script: str) -> None:
 
 def storm(root: Path, seed: int, steps: int) -> "subprocess.Popen[bytes]":
     return subprocess.Popen([sys.executable, "-c", STORM, str(seed), str(steps)], cwd=root)
+
+
+def flood(root: Path) -> None:
+    """More notices than the kernel's queue holds: for while nobody reads it."""
+    queue = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
+    for number in range(queue // 2 + 100):
+        descriptor = os.open(root / f"n{number % 50}", os.O_CREAT | os.O_WRONLY)
+        os.write(descriptor, b"x")
+        os.close(descriptor)
+        os.unlink(root / f"n{number % 50}")

@@ -15,6 +15,7 @@ from infra.settings import Files
 from infra.watching.watches import Watches
 from services.file_watcher.handlers import Desk
 from services.file_watcher.loop import Followers
+from services.file_watcher.remembered import Remembered
 from services.file_watcher.texts import Texts
 from services.file_watcher.tools import Tools
 from tests.bus.servers import nats_in
@@ -38,7 +39,7 @@ async def test_what_makes_no_sense_is_refused_with_a_code(tmp_path: Path) -> Non
         await spawner.append(spawner.write("sb", creating, id="1"))
         bus = await server.connect("file_watcher")
         journal = Journal(bus, service="file_watcher", node="local")
-        tools = Tools(bus, journal, Blobs(bus), watches, Files(), Texts(), asyncio.Semaphore(1))
+        tools = Tools(bus, journal, Blobs(bus), watches, Files(), Texts(), asyncio.Semaphore(1), Remembered(tmp_path))
         desk = Desk(Followers(tools, {}, tasks))
         for rest, body, code in REFUSED:
             reply: Reply = codec.decode(await desk.answer(f"cloche.rpc.local.{rest}", body), Reply)

@@ -32,5 +32,9 @@ async def test_files_that_cannot_be_read_are_told_once_and_keep_their_place(tmp_
     await play("unreadable", tmp_path)
 
 
+async def test_rules_that_cannot_be_read_any_more_still_hold(tmp_path: Path) -> None:
+    await play("unreadable_rules", tmp_path)
+
+
 async def test_where_the_kernel_has_no_watches_left_it_says_so_and_looks_again_and_again(tmp_path: Path) -> None:
     await play("few_watches", tmp_path, within=NAMESPACE)

@@ -1,7 +1,6 @@
 """Bursts, lost notices, restarts: the end state is never lost, and nothing is told that is not so."""
 
 import asyncio
-import os
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ from infra.journal import Journal
 from infra.settings import Files
 from infra.watching.watches import Watches
 from tests.file_watcher.rig import changes, facts, following, told, until_told
-from tests.file_watcher.shell import sh, storm
+from tests.file_watcher.shell import flood, sh, storm
 
 MOST_EVENT_BYTES = 512 * 1024
 
@@ -105,14 +104,8 @@ async def test_dropped_notices_are_told_and_made_up_for(tmp_path: Path) -> None:
 
 
 def _flood(watches: Watches, root: Path) -> None:
-    """More than the queue holds, while nobody reads it."""
-    queue = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
     with watches.lock:
-        for number in range(queue // 2 + 100):
-            descriptor = os.open(root / f"n{number % 50}", os.O_CREAT | os.O_WRONLY)
-            os.write(descriptor, b"x")
-            os.close(descriptor)
-            os.unlink(root / f"n{number % 50}")
+        flood(root)
         (root / "unheard").mkdir()
         (root / "unheard" / "of").write_text("this")
         (root / "removed").unlink()

@@ -4,7 +4,6 @@ import asyncio
 import mmap
 import os
 import resource
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,41 +17,38 @@ from infra.bus.connection import Bus
 from infra.settings import Files
 from infra.watching import contents
 from services.file_watcher.postponed import Postponed
-from tests.file_watcher.rig import Following, changes, facts, following, until_told
-from tests.file_watcher.shell import sh
+from services.file_watcher.workspace import Workspace
+from tests.file_watcher.mapped import stored_without_a_trace
+from tests.file_watcher.rig import Following, as_things, changes, facts, following, in_log, on_disk, until_told
+from tests.file_watcher.shell import flood, sh
 
 SIZE = 100_000
 NAMES = 200
 
 
 async def test_what_is_stored_through_a_mapping_is_told_once_the_mapping_is_closed(tmp_path: Path) -> None:
-    async with following(tmp_path) as followed:
-        file = followed.root / "mapped"
-        file.write_bytes(b"." * 100)
-        os.link(file, followed.root / "other name")
-        with file.open("r+b") as opened, mmap.mmap(opened.fileno(), 0) as mapping:
-            for _ in range(10):
-                mapping[0] += 1
-                await _settle(file)
-                await followed.check()
-                if _leaves_no_trace(file, mapping):
-                    break
-            else:
-                pytest.fail("every store moved the times of the file")
+    async with following(tmp_path) as followed, stored_without_a_trace(followed) as mapping:
+        mapping.close()
+        await followed.flush()
+        assert as_things(await in_log(followed.bus)) == on_disk(followed.root)
+
+
+async def test_a_snapshot_has_what_is_stored_through_a_mapping_that_is_still_open(tmp_path: Path) -> None:
+    async with following(tmp_path) as followed, stored_without_a_trace(followed):
         await followed.check()
 
 
-def _leaves_no_trace(file: Path, mapping: mmap.mmap) -> bool:
-    """The page is dirty already, so this one moves no time of the file, unless the kernel has just written it out."""
-    before = file.stat().st_ctime_ns
-    mapping[1] += 1
-    return file.stat().st_ctime_ns == before
+async def test_what_is_stored_through_a_mapping_is_told_even_if_notices_are_dropped(tmp_path: Path) -> None:
+    async with following(tmp_path) as followed, stored_without_a_trace(followed) as mapping:
+        await asyncio.to_thread(_close_unheard, followed, mapping)
+        await followed.flush()
+        assert as_things(await in_log(followed.bus)) == on_disk(followed.root)
 
 
-async def _settle(file: Path) -> None:
-    """Until its times are old enough that they are believed."""
-    while time.time_ns() - file.stat().st_ctime_ns <= 2 * contents.FRESH_NS:
-        await asyncio.sleep(0.01)
+def _close_unheard(followed: Following, mapping: mmap.mmap) -> None:
+    with followed.watches.lock:
+        flood(followed.root)
+        mapping.close()
 
 
 async def test_a_snapshot_has_what_the_kernel_gives_no_notice_of(tmp_path: Path) -> None:
@@ -157,6 +153,32 @@ async def test_running_out_of_descriptors_for_a_moment_is_not_for_ever(tmp_path:
         assert any(isinstance(fact, FileError) for fact in await facts(followed.bus))
         await until_told(followed.bus, "e/f/new")
         await followed.check()
+
+
+async def test_what_cannot_be_read_for_a_moment_at_the_end_is_tried_again(tmp_path: Path) -> None:
+    async with following(tmp_path) as followed:
+        sh(followed.root, "mkdir -p d/e; echo 1 > d/e/before")
+        await followed.flush()
+        sh(followed.root, "echo 22 > d/e/before; echo 1 > d/e/new")
+        with _no_more_descriptors():
+            flushing = asyncio.create_task(followed.flush(final=True))
+            async with asyncio.timeout(20):
+                while not any(isinstance(fact, FileError) for fact in await facts(followed.bus)):
+                    await asyncio.sleep(0.01)
+        await flushing
+        assert as_things(await in_log(followed.bus)) == on_disk(followed.root)
+
+
+def test_rules_are_not_forgotten_when_descriptors_run_out(tmp_path: Path) -> None:
+    (tmp_path / ".clocheignore").write_text("hidden")
+    with Workspace(tmp_path) as workspace:
+        with _no_more_descriptors():
+            assert not workspace.reload_rules()
+            assert workspace.rules_trouble is not None
+            assert workspace.rules.ignores(b"hidden", False)
+        (tmp_path / ".clocheignore").unlink()
+        assert workspace.reload_rules()
+        assert not workspace.rules.ignores(b"hidden", False)
 
 
 @contextmanager
