@@ -19,6 +19,8 @@ TINY = Sizes(
     workspace_files=5,
     watched=(0, 2),
     watched_s=0.2,
+    requests=160,
+    downloaded_bytes=1024 * 1024 + 7,
     sandboxes=200,
     events=3,
 )
