@@ -1,21 +1,26 @@
 """From a host's name to its addresses: pinned ones first, then the system's resolver, which is only ever asked here."""
 
 import asyncio
+import collections
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple, Self
 
 from contracts.errors import Unavailable
 from contracts.hostnames import address_of, fold
 
-THREADS = 16
-THREADS_A_SANDBOX = 4
-"""A sandbox that may ask for names of a slow server must not hold up the others."""
+THREADS = 128
+LOOKUPS_A_SANDBOX = 4
+"""Under way at a time. Nothing can stop one: a server that does not answer holds a thread for as long as it likes."""
+RESERVE = 64
+"""Threads that only a sandbox without a lookup under way may have: others that hang do not keep it from its first."""
 MOST_ADDRESSES = 16
 MEMORY_S = 5.0
 MEMORY_NAMES = 1024
+
+LookUp = Callable[[str], tuple[str, ...]]
 
 
 class _Found(NamedTuple):
@@ -23,15 +28,33 @@ class _Found(NamedTuple):
     until: float
 
 
+def ask_system(host: str) -> tuple[str, ...]:
+    """Blocks for as long as the system's resolver does. Raises OSError."""
+    # With the dot the name is whole: no search domain of this machine is tried behind it.
+    found = socket.getaddrinfo(f"{host}.", None, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
+    addresses = dict.fromkeys(str(each[4][0]) for each in found)
+    return tuple(addresses)[:MOST_ADDRESSES]
+
+
 class Resolver:
     """Whoever asks decides on the answer, and connects to that answer: the name is not looked up again."""
 
-    def __init__(self, pinned: Mapping[str, tuple[str, ...]] | None = None, *, timeout_s: float = 10.0) -> None:
+    def __init__(
+        self,
+        pinned: Mapping[str, tuple[str, ...]] | None = None,
+        *,
+        timeout_s: float = 10.0,
+        look_up: LookUp = ask_system,
+    ) -> None:
+        """`look_up` is called in a thread."""
         self._pinned = {fold(name): tuple(map(_canonical, each)) for name, each in (pinned or {}).items()}
         self._timeout_s = timeout_s
+        self._look_up = look_up
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="resolve")
         self._known: dict[str, _Found] = {}
-        self._busy: dict[str, int] = {}
+        self._under_way: dict[str, asyncio.Future[tuple[str, ...]]] = {}
+        self._busy: collections.Counter[str] = collections.Counter()
+        self._freed = asyncio.Event()
 
     async def __aenter__(self) -> Self:
         return self
@@ -55,28 +78,12 @@ class Resolver:
     async def resolve(self, host: str, *, asker: str) -> tuple[str, ...]:
         """Its addresses in the order to be tried, `MOST_ADDRESSES` at most, one at least.
 
-        Raises `Unavailable` where there are none, the resolver does not answer in time, or `asker` waits for too many.
+        Whoever asks for the same name meanwhile gets the same answer. Raises `Unavailable` where there are none, or
+        the resolver does not answer in time, which counts from here: also while `asker` waits for others of its own.
         """
-        known = self.known(host)
-        if known is not None:
-            return known
-        if self._busy.get(asker, 0) >= THREADS_A_SANDBOX:
-            raise Unavailable("too many names are being looked up")
-        addresses = await self._look_up(host, asker)
-        self._known.pop(host, None)
-        if len(self._known) >= MEMORY_NAMES:
-            self._known.pop(next(iter(self._known)))
-        self._known[host] = _Found(addresses, time.monotonic() + MEMORY_S)
-        return addresses
-
-    async def _look_up(self, host: str, asker: str) -> tuple[str, ...]:
-        self._busy[asker] = self._busy.get(asker, 0) + 1
-        looking = asyncio.get_running_loop().run_in_executor(self._threads, _ask_system, host)
-        looking.add_done_callback(lambda _: self._free(asker))
         try:
             async with asyncio.timeout(self._timeout_s):
-                # The thread goes on, and its place is taken until it is done: nothing can stop it.
-                found = await asyncio.shield(looking)
+                found = await self._found(host, asker)
         except TimeoutError:
             raise Unavailable("the name could not be looked up in time") from None
         except OSError as error:
@@ -85,19 +92,45 @@ class Resolver:
             raise Unavailable("the name has no address")
         return found
 
-    def _free(self, asker: str) -> None:
-        left = self._busy.get(asker, 1) - 1
-        if left:
-            self._busy[asker] = left
-        else:
-            self._busy.pop(asker, None)
+    async def _found(self, host: str, asker: str) -> tuple[str, ...]:
+        while True:
+            known = self.known(host)
+            if known is not None:
+                return known
+            looking = self._under_way.get(host)
+            if looking is None and self._has_thread_for(asker):
+                looking = self._begin(host, asker)
+            if looking is not None:
+                # The thread goes on, and its place is taken until it is done.
+                return await asyncio.shield(looking)
+            await self._freed.wait()
 
+    def _has_thread_for(self, asker: str) -> bool:
+        own, total = self._busy[asker], self._busy.total()
+        return total < THREADS if not own else own < LOOKUPS_A_SANDBOX and total < THREADS - RESERVE
 
-def _ask_system(host: str) -> tuple[str, ...]:
-    # With the dot the name is whole: no search domain of this machine is tried behind it.
-    found = socket.getaddrinfo(f"{host}.", None, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
-    addresses = dict.fromkeys(str(each[4][0]) for each in found)
-    return tuple(addresses)[:MOST_ADDRESSES]
+    def _begin(self, host: str, asker: str) -> asyncio.Future[tuple[str, ...]]:
+        looking = asyncio.get_running_loop().run_in_executor(self._threads, self._look_up, host)
+        self._busy[asker] += 1
+        self._under_way[host] = looking
+        looking.add_done_callback(lambda _: self._end(host, asker))
+        return looking
+
+    def _end(self, host: str, asker: str) -> None:
+        looking = self._under_way.pop(host)
+        self._busy[asker] -= 1
+        # A count of nothing is no entry, or there would be one for each sandbox that ever was.
+        self._busy = +self._busy
+        freed, self._freed = self._freed, asyncio.Event()
+        freed.set()
+        if not looking.cancelled() and looking.exception() is None and looking.result():
+            self._remember(host, looking.result())
+
+    def _remember(self, host: str, addresses: tuple[str, ...]) -> None:
+        self._known.pop(host, None)
+        if len(self._known) >= MEMORY_NAMES:
+            self._known.pop(next(iter(self._known)))
+        self._known[host] = _Found(addresses, time.monotonic() + MEMORY_S)
 
 
 def _canonical(address: str) -> str:

@@ -1,6 +1,7 @@
 """How a secret may be written down: each spelling, and what stands in its place. Pure."""
 
 import base64
+import binascii
 import re
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -11,6 +12,7 @@ import msgspec
 SHORTEST = 8
 PLAIN = re.compile(r"[a-z_.-]{1,23}\Z")
 URL_SAFE = bytes.maketrans(b"+/", b"-_")
+_USER_AND_PASSWORD = re.compile(rb"[\x20-\x39\x3b-\x7e]*:([\x20-\x7e]+)\Z")
 
 
 class Spelling(NamedTuple):
@@ -26,8 +28,21 @@ def may_be_masked(value: str) -> bool:
 
 def spellings(values: Iterable[str], fill: str = "*") -> tuple[Spelling, ...]:
     """Of all values, the longest first: one may be part of another."""
-    found = {each.found: each for value in values if may_be_masked(value) for each in _of(value, fill)}
+    texts = dict.fromkeys(text for value in values for text in (*_within(value), value))
+    found = {each.found: each for text in texts if may_be_masked(text) for each in _of(text, fill)}
     return tuple(sorted(found.values(), key=lambda each: len(each.found), reverse=True))
+
+
+def _within(value: str) -> tuple[str, ...]:
+    """Of a value for `Basic`: what it is the base64 of, and the password in that. A server may tell either."""
+    if not may_be_masked(value):
+        return ()
+    try:
+        raw = base64.b64decode(value.encode(), validate=True)
+    except binascii.Error:
+        return ()
+    found = _USER_AND_PASSWORD.match(raw)
+    return (raw.decode(), found[1].decode()) if found else ()
 
 
 def in_json(spelling: bytes) -> bytes:

@@ -3,7 +3,6 @@
 import contextlib
 import datetime
 import os
-import re
 import stat
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -14,14 +13,12 @@ from msgspec import Struct
 from contracts.errors import ContextMissing, Invalid
 from contracts.ids import is_token
 from infra.durable import sync_directory, write_atomically
+from infra.secret_value import MAX_BYTES, check_value
+from infra.secret_variables import SecretVariables, canonical
 from infra.settings import Settings
 
-VARIABLE = "CLOCHE_SECRET_"
 HOSTS = ".hosts"
-MAX_BYTES = 16 * 1024
 OTHERS = stat.S_IRWXG | stat.S_IRWXO
-
-_VALUE = re.compile(r"[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?\Z")
 
 
 class Known(Struct, frozen=True, kw_only=True):
@@ -42,19 +39,6 @@ def directory_of(settings: Settings) -> Path:
     return settings.egress.secrets or settings.data / "vault"
 
 
-def variable_of(name: str) -> str:
-    return VARIABLE + name.upper().replace("-", "_")
-
-
-def check_value(name: str, raw: bytes) -> str:
-    """The value without its line break. Raises `Invalid`, never with any of it."""
-    text = raw.decode("latin-1")
-    text = text.removesuffix("\n").removesuffix("\r")
-    if not _VALUE.match(text) or len(raw) > MAX_BYTES:
-        raise Invalid(f"secret {name!r} is not one line of printable ASCII of at most {MAX_BYTES} bytes")
-    return text
-
-
 class SecretStore:
     """Reads anew each time, so that a changed credential is used at once. A file is asked before the environment.
 
@@ -63,7 +47,7 @@ class SecretStore:
 
     def __init__(self, directory: Path, env: Mapping[str, str]) -> None:
         self.directory = directory
-        self._env = env
+        self._variables = SecretVariables(env)
 
     @classmethod
     def of(cls, settings: Settings, env: Mapping[str, str] = os.environ) -> "SecretStore":
@@ -77,21 +61,28 @@ class SecretStore:
         """
         value = self._from_file(name)
         if value is None:
-            value = self._from_environment(name)
+            value = self._variables.read(name)
         if value is None:
-            raise ContextMissing(f"this node has no secret {name!r}: give it with `cloche secret set {name}`")
-        hosts = self._hosts(name)
+            raise ContextMissing(self._missing(name))
+        hosts = self.hosts(name)
         if host is not None and hosts and host not in hosts:
             raise Invalid(f"secret {name!r} may be sent to {', '.join(hosts)} only, not to {host}")
         return value
 
+    def hosts(self, name: str) -> tuple[str, ...]:
+        """Those that a secret of this name is bound to; empty = any. Raises `Invalid` where that cannot be read."""
+        bound = self._hosts_by_file(_checked(name))
+        if bound is None:
+            bound = self._variables.hosts(name)
+        return bound or ()
+
     def values(self) -> list[str]:
-        """Every value that can be read."""
-        found = []
-        for name in self._names():
-            with contextlib.suppress(ContextMissing, Invalid):
-                found.append(self.read(name))
-        return found
+        """Every value that there is, whether or not it can be had by a name: to be masked."""
+        found = self._variables.values()
+        for name in self._files():
+            with contextlib.suppress(Invalid):
+                found += filter(None, [self._from_file(name)])
+        return list(dict.fromkeys(found))
 
     def mark(self) -> object:
         """Another one after every change."""
@@ -102,17 +93,24 @@ class SecretStore:
     def known(self) -> list[Known]:
         return [self._known(name) for name in self._names()]
 
-    def put(self, name: str, value: bytes, hosts: Iterable[str] = ()) -> None:
-        """Whole or not at all. Raises `Invalid` for a name or value that cannot be, OSError where the disk refuses."""
+    def put(self, name: str, value: bytes, hosts: Iterable[str] | None = None) -> None:
+        """Whole or not at all. Without `hosts` it stays bound as it was; none at all lets it go to any.
+
+        Raises `Invalid` for a name or value that cannot be, or a binding to keep that cannot be read, OSError where
+        the disk refuses.
+        """
         text = check_value(_checked(name), value)
         for part in (self.directory.parent, self.directory):
             part.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._check_closed(self.directory, self.directory.stat())
+        chosen = None if hosts is None else sorted(set(hosts))
         # Its hosts first: a crash in between must not leave a value that may go anywhere.
-        if chosen := sorted(set(hosts)):
+        if chosen:
             write_atomically(self._file(name + HOSTS), msgspec.json.encode(chosen))
+        elif chosen is None:
+            self._hosts_by_file(name)  # Raises now rather than at each request.
         write_atomically(self._file(name), text.encode() + b"\n")
-        if not chosen:
+        if chosen == []:
             self._file(name + HOSTS).unlink(missing_ok=True)
 
     def remove(self, name: str) -> None:
@@ -120,8 +118,10 @@ class SecretStore:
         try:
             self._file(_checked(name)).unlink()
         except FileNotFoundError:
-            if self._from_environment(name) is not None:
-                raise Invalid(f"secret {name!r} is of the environment: unset {variable_of(name)}") from None
+            if self._variables.read(name) is not None:
+                raise Invalid(
+                    f"secret {name!r} is of the environment: unset {self._variables.variable(name)}"
+                ) from None
             raise ContextMissing(f"this node has no secret {name!r}") from None
         self._file(name + HOSTS).unlink(missing_ok=True)
         sync_directory(self.directory)
@@ -133,16 +133,21 @@ class SecretStore:
         raw = self._content(_checked(name))
         return None if raw is None else check_value(name, raw)
 
-    def _from_environment(self, name: str) -> str | None:
-        value = self._env.get(variable_of(name))
-        return check_value(name, value.encode("utf-8", "surrogateescape")) if value else None
+    def _missing(self, name: str) -> str:
+        words = f"this node has no secret {name!r}: give it with `cloche secret set {name}`"
+        other = canonical(name)
+        if other != name and other in self._variables.names():
+            words += f"; {self._variables.variable(other)} is the secret {other!r}"
+        return words
 
-    def _hosts(self, name: str) -> tuple[str, ...]:
+    def _hosts_by_file(self, name: str) -> tuple[str, ...] | None:
         raw = self._content(name + HOSTS)
-        try:
-            return () if raw is None else msgspec.json.decode(raw, type=tuple[str, ...])
-        except msgspec.MsgspecError:
-            raise Invalid(f"{self._file(name + HOSTS)} is not a list of hosts") from None
+        if raw is None:
+            return None
+        with contextlib.suppress(msgspec.MsgspecError):
+            if hosts := msgspec.json.decode(raw, type=tuple[str, ...]):
+                return hosts
+        raise Invalid(f"{self._file(name + HOSTS)} is not a list of hosts")
 
     def _content(self, name: str) -> bytes | None:
         try:
@@ -160,27 +165,26 @@ class SecretStore:
             mode = "700" if stat.S_ISDIR(found.st_mode) else "600"
             raise Invalid(f"{path} is open to others than its owner: chmod {mode} {path}")
 
-    def _names(self) -> list[str]:
-        files: set[str] = set()
+    def _files(self) -> list[str]:
         with contextlib.suppress(OSError):
-            files = {name for name in os.listdir(self.directory) if is_token(name)}  # noqa: PTH208  only names
-        taken = {variable_of(name) for name in files}
-        variables = {name for name in self._env if name.startswith(VARIABLE)} - taken
-        others = {name.removeprefix(VARIABLE).lower() for name in variables}
-        return sorted(files | {name for name in others if is_token(name)})
+            return [name for name in os.listdir(self.directory) if is_token(name)]  # noqa: PTH208  only names
+        return []
+
+    def _names(self) -> list[str]:
+        return sorted({*self._files(), *self._variables.names()})
 
     def _known(self, name: str) -> Known:
         hosts: tuple[str, ...] = ()
         trouble = None
         try:
             self.read(name)
-            hosts = self._hosts(name)
+            hosts = self.hosts(name)
         except (ContextMissing, Invalid) as error:
             trouble = error.message
         try:
             changed = datetime.datetime.fromtimestamp(self._file(name).stat().st_mtime, datetime.UTC)
         except OSError:
-            origin = f"environment ({variable_of(name)})"
+            origin = f"environment ({self._variables.variable(name)})"
             return Known(name=name, origin=origin, hosts=hosts, trouble=trouble)
         return Known(name=name, origin="file", changed_at=changed, hosts=hosts, trouble=trouble)
 

@@ -13,6 +13,7 @@ import uvloop
 
 from contracts.errors import ClocheError
 from infra.masked_log import mask_log
+from infra.own_process import settle
 from infra.redaction import Redactor
 from infra.secret_store import SecretStore
 from infra.settings import Settings, load
@@ -47,6 +48,7 @@ def mask_log_of(settings: Settings) -> None:
 def main(make_app: MakeApp) -> None:
     """`python -m services.<name>`: serves until SIGTERM or SIGINT; exit code 1 with one line when it cannot."""
     start_logging()
+    settle()
     try:
         settings = load(os.environ)
         mask_log_of(settings)

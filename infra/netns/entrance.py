@@ -61,7 +61,7 @@ class Entrance:
         """
         pid = await living(provider, sandbox, instance)
         target = await provider.target(sandbox)
-        process = await asyncio.to_thread(hold, pid, target)
+        process = await _held(pid, target)
         opening = asyncio.create_task(self._open(process, target, ports))
         try:
             # A number is given to another process once its own is gone; it was not, if it still has it.
@@ -100,6 +100,21 @@ class Entrance:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.aclose()
+
+
+async def _held(pid: int, target: Target) -> HeldProcess | None:
+    holding = asyncio.get_running_loop().run_in_executor(None, hold, pid, target)
+    try:
+        return await asyncio.shield(holding)
+    except asyncio.CancelledError:
+        # The thread goes on, and what it gets is nobody's.
+        holding.add_done_callback(_let_go)
+        raise
+
+
+def _let_go(holding: "asyncio.Future[HeldProcess | None]") -> None:
+    if not holding.cancelled() and holding.exception() is None and (process := holding.result()) is not None:
+        process.close()
 
 
 async def _undo(opening: asyncio.Task[Opened], process: HeldProcess | None) -> None:

@@ -18,10 +18,6 @@ class Beside:
         self._client = client
         self._task = asyncio.ensure_future(self._run(work))
 
-    @property
-    def done(self) -> bool:
-        return self._task.done()
-
     async def __aenter__(self) -> Self:
         return self
 

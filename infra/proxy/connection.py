@@ -12,6 +12,7 @@ from infra.proxy.wire import Broken, Wire
 LINGER_S = 2.0
 LINGER_BYTES = 4 * 1024 * 1024
 CLIENT_GONE = "the client has gone"
+TOO_SLOW = 408
 
 
 class Phase(Enum):
@@ -79,7 +80,7 @@ class Connection(Wire):
         elif phase in (Phase.UNDER_WAY, Phase.JOINED) and still_s > limits.idle_timeout_s:
             self.stop(Refused(f"nothing came for {limits.idle_timeout_s:g} s", 504))
         elif phase is Phase.HEAD and now - self._since > limits.head_timeout_s:
-            self.stop(Refused(f"the request took longer than {limits.head_timeout_s:g} s", 408))
+            self.stop(Refused(f"the request took longer than {limits.head_timeout_s:g} s", TOO_SLOW))
         elif self._is_left_over(now, still_s):
             self.abort()
 

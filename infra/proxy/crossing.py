@@ -18,7 +18,7 @@ class Crossing:
     def __init__(self, passage: Passage, client: Connection) -> None:
         self.status: int | None = None
         self.error: str | None = None
-        """Set where it failed without an exception leaving the block."""
+        """Set where it failed: whatever still leaves the block was not why."""
         self._passage = passage
         self._client = client
         self._denied = False
@@ -40,12 +40,22 @@ class Crossing:
         self._passage.connected(address)
 
     def deny(self, reason: str) -> None:
-        self._denied = True
-        self._passage.deny(reason)
+        """What has passed already can no longer be denied: it ends with the reason."""
+        if self._has_passed():
+            self.error = reason
+        else:
+            self._denied = True
+            self._passage.deny(reason)
 
     def release(self) -> None:
         """The connection to the other side is somebody else's from now on."""
         self._count()
+
+    def _has_passed(self) -> bool:
+        """Something, either way."""
+        upstream = self._client.upstream
+        assert upstream is not None
+        return self._sent + upstream.sent > 0 or self._received + upstream.received > len(upstream.held)
 
     def _cut(self, reason: str) -> None:
         if not self._over:
@@ -70,7 +80,7 @@ class Crossing:
         if upstream is not None:
             upstream.abort()
         if not self._denied:
-            reason = self.error if error is None else self._reason(error)
+            reason = self._reason(error) if error is not None and self.error is None else self.error
             self._passage.end(status=self.status, sent=self._sent, received=self._received, error=reason)
         # It knows us by `on_cut`: with each request a cycle would be left for the collector.
         del self._passage

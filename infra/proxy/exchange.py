@@ -18,6 +18,8 @@ from infra.proxy.reading import response_head
 from infra.proxy.wire import Broken, Wire
 
 MOST_INTERIM = 32
+QUIET_S = 0.05
+"""After which a filter lets go what it holds back, whatever it is: a stream of events must not stop at it."""
 SWITCHING = 101
 NO_CONTENT = 204
 
@@ -34,7 +36,7 @@ class Filter(Protocol):
     def feed(self, payload: bytes) -> bytes: ...
 
     def end(self) -> bytes:
-        """What was held back."""
+        """What was held back; more may follow."""
         ...
 
 
@@ -149,19 +151,22 @@ class Exchange:
     async def _pass_on(self, head: ResponseHead, body: Sized | Chunked | Endless, *, keep: bool) -> None:
         chunked = isinstance(body, Chunked) and self._request.minor == 1
         out = self._built(head, self._framing(head, chunked=chunked, keep=keep))
-        self.begun = True
         while not body.done:
-            if not self._upstream.held and out:
-                self._client.write(out)
-                out = b""
+            if not self._upstream.held:
+                out = self._said(out)
+                if self._sieve is not None and not body.behind:
+                    self._said(_framed(await _held_back(self._sieve, self._upstream), chunked=chunked))
             data = await self._next(body)
-            out += self._incoming(body, data, chunked=chunked)
-            if out:
-                self._client.write(out)
-                out = b""
+            out = self._said(out + self._incoming(body, data, chunked=chunked))
             await self._client.drain()
+        self._said(out)
+
+    def _said(self, out: bytes) -> bytes:
+        """What is left to say: nothing."""
         if out:
+            self.begun = True
             self._client.write(out)
+        return b""
 
     async def _next(self, body: Sized | Chunked | Endless) -> bytes:
         try:
@@ -177,10 +182,8 @@ class Exchange:
         self._upstream.put_back(body.rest)
         if self._sieve is not None:
             payload = self._sieve.feed(payload) + (self._sieve.end() if body.done else b"")
-        if not chunked:
-            return payload
-        assert isinstance(body, Chunked)
-        return chunk(payload) + (self._last_chunk(body) if body.done else b"")
+        framed = _framed(payload, chunked=chunked)
+        return framed + self._last_chunk(body) if chunked and isinstance(body, Chunked) and body.done else framed
 
     def _last_chunk(self, body: Chunked) -> bytes:
         raw = last_chunk(body.trailers)
@@ -225,7 +228,25 @@ class Exchange:
             while data := await self._upstream.take():
                 self._client.write(sieve.feed(data))
                 await self._client.drain()
+                self._client.write(await _held_back(sieve, self._upstream))
         self._client.write(sieve.end())
+
+
+async def _held_back(sieve: Filter, source: Wire) -> bytes:
+    """What it lets go now, as nothing more has come for a while; nothing, where something came or is at its end."""
+    try:
+        async with asyncio.timeout(QUIET_S):
+            if not source.held:
+                await source.more()
+    except TimeoutError:
+        return sieve.end()
+    except Broken:
+        pass
+    return b""
+
+
+def _framed(payload: bytes, *, chunked: bool) -> bytes:
+    return chunk(payload) if chunked else payload
 
 
 async def _more(source: Wire, body: Body) -> bytes:

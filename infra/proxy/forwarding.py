@@ -1,17 +1,21 @@
 """The proxy that a client is told of: whole addresses, CONNECT, and SOCKS."""
 
+import asyncio
+import functools
 from collections.abc import Awaitable, Callable
+
+from msgspec import structs
 
 from infra.proxy import socks, target
 from infra.proxy.answers import Failed, answer
 from infra.proxy.bucket import Bucket
-from infra.proxy.connection import Connection, Phase
+from infra.proxy.connection import TOO_SLOW, Connection, Phase
 from infra.proxy.crossing import Crossing
 from infra.proxy.exchange import Exchange, Filter, Request, Stale
 from infra.proxy.framing import body_of_request
-from infra.proxy.hello import ACCESS_DENIED, HANDSHAKE
+from infra.proxy.hello import ACCESS_DENIED, HELLO
 from infra.proxy.joining import join
-from infra.proxy.looking import Speech, look
+from infra.proxy.looking import Speech, look, on_the_web
 from infra.proxy.onward import onward
 from infra.proxy.port import TUNNEL, Gate, Refused, Wanted
 from infra.proxy.requests import Turn, serve_requests
@@ -21,6 +25,7 @@ from infra.proxy.wire import Wire
 ESTABLISHED = b"HTTP/1.1 200 Connection established\r\n\r\n"
 REPEATABLE = frozenset(("GET", "HEAD", "OPTIONS", "PUT", "DELETE"))
 UNANSWERED = "the connection was closed without an answer"
+OTHER_GONE = "the other side has gone"
 Reply = Callable[[Refused | Failed], bytes]
 
 
@@ -130,6 +135,10 @@ class Forwarding:
             client.write(socks.reply_to(refusal))
             await client.linger()
             return
+        except asyncio.CancelledError:
+            if client.stopped is not None and client.stopped.status == TOO_SLOW:
+                self._gate.refused(None, client.stopped.reason, "SOCKS")
+            raise
         await self._tunnel(client, wanted, socks.ACCEPTED, socks.reply_to)
 
     async def _tunnel(self, client: Connection, wanted: Wanted, accepted: bytes, reply: Reply) -> None:
@@ -142,7 +151,7 @@ class Forwarding:
         with Crossing(passage, client) as crossing:
             client.enter(Phase.UNDER_WAY)
             try:
-                _, upstream = await self._dial(crossing, wanted)
+                place, upstream = await self._dial(crossing, wanted)
             except Failed as failure:
                 crossing.error = failure.reason
                 client.write(reply(failure))
@@ -150,38 +159,51 @@ class Forwarding:
             client.write(accepted)
             client.tunnelled = True
             crossing.status = 200
-            await self._through(client, upstream, wanted, crossing)
+            if await self._through(client, upstream, wanted, crossing) is Speech.HTTP:
+                await self._in_clear(client, place, wanted, crossing)
 
-    async def _through(self, client: Connection, upstream: Wire, wanted: Wanted, crossing: Crossing) -> None:
-        upstream.on_ended = lambda: client.stop(Refused("the other side has gone")) if upstream.lost else None
-        # Some servers speak first, and their clients wait for it.
-        upstream.pour_into(client)
+    async def _through(self, client: Connection, upstream: Wire, wanted: Wanted, crossing: Crossing) -> Speech | None:
+        """Until its end, unless it is HTTP. None where it was refused."""
+        upstream.on_ended = functools.partial(_pass_end, upstream, client)
+        if upstream.lost or upstream.eof:
+            upstream.on_ended()
+        if not on_the_web(wanted):
+            # Some servers speak first, and their clients wait for it.
+            upstream.pour_into(client)
         try:
-            speech = await look(client, wanted)
+            speech = await look(client, upstream, wanted)
         except Refused as refusal:
+            upstream.on_ended = None
             crossing.deny(refusal.reason)
-            if client.held[0] == HANDSHAKE:
+            upstream.abort()
+            if client.held.startswith(HELLO):
                 client.write(ACCESS_DENIED)
             await client.linger()
-            return
+            return None
         upstream.on_ended = None
+        if speech is Speech.HTTP and not upstream.eof:
+            upstream.stop_pouring()
+            return speech
         if speech is not Speech.HTTP:
             await join(client, upstream)
-            return
-        upstream.stop_pouring()
-        await self._in_clear(client, upstream, wanted)
+        return None
 
-    async def _in_clear(self, client: Connection, upstream: Wire, wanted: Wanted) -> None:
-        """HTTP within a tunnel, whose permission holds for requests that are addressed to where it leads."""
+    async def _in_clear(self, client: Connection, place: Place, wanted: Wanted, crossing: Crossing) -> None:
+        """HTTP within a tunnel: each request is asked about and told by itself, and goes to where the tunnel leads."""
+
+        upstream = client.upstream
 
         async def serve(turn: Turn) -> bool:
-            client.enter(Phase.UNDER_WAY)
+            nonlocal upstream
             turn.wanted = wanted
             to = target.fixed(turn.head, wanted.host, wanted.port)
+            turn.wanted = structs.replace(wanted, method=turn.head.method, path=to.path())
             turn.body = body_of_request(turn.head)
-            self._count()
-            exchange = _begin(turn, upstream, onward(turn.head, to.origin, to.authority(), turn.body), None)
-            return await _last(exchange.run()) and exchange.reusable
+            if upstream is not None:
+                crossing.release()
+                self._upstreams.keep(place, upstream)
+                upstream = None
+            return await self.permitted(turn, onward(turn.head, to.origin, to.authority(), turn.body))
 
         await serve_requests(client, self._gate, serve)
 
@@ -189,6 +211,13 @@ class Forwarding:
         """Raises `Refused` over the rate."""
         if not self._bucket.take():
             raise Refused("too many requests", 429)
+
+
+def _pass_end(upstream: Wire, client: Connection) -> None:
+    if upstream.lost:
+        client.stop(Refused(OTHER_GONE))
+    elif not upstream.held:
+        client.end_writing()
 
 
 def _begin(turn: Turn, upstream: Wire, request: Request, sieve: Filter | None) -> Exchange:

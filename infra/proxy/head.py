@@ -12,9 +12,9 @@ from infra.proxy.port import Refused
 
 END = b"\r\n\r\n"
 LONGEST_METHOD = 32
-_TOKEN = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]"
-_FIELDS = re.compile(rb"(?:" + _TOKEN + rb"++:[\t\x20-\x7e\x80-\xff]*+\r\n)*+")
-_REQUEST = re.compile(rb"(" + _TOKEN + rb"+) ([\x21-\x7e\x80-\xff]+) HTTP/(\d)\.(\d)")
+TOKEN = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]"
+_FIELDS = re.compile(rb"(?:" + TOKEN + rb"++:[\t\x20-\x7e\x80-\xff]*+\r\n)*+")
+_REQUEST = re.compile(rb"(" + TOKEN + rb"+) ([\x21-\x7e\x80-\xff]+) HTTP/(\d)\.(\d)")
 _STATUS = re.compile(rb"HTTP/1\.([01]) ([1-5]\d\d)(?: ([\t\x20-\x7e\x80-\xff]*))?")
 BARE = re.compile(rb"\r(?!\n|\Z)|(?<!\r)\n")
 _CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
@@ -140,7 +140,7 @@ def _why_not(raw: bytes, otherwise: str) -> str:
     for line in raw.split(b"\r\n")[1:]:
         if line.startswith((b" ", b"\t")):
             return "a folded header field"
-        if re.match(_TOKEN + rb"+[ \t]+:", line):
+        if re.match(TOKEN + rb"+[ \t]+:", line):
             return "a space before the colon of a header field"
     return otherwise
 

@@ -5,6 +5,8 @@ from msgspec import Struct
 from infra.proxy.port import Refused
 
 HANDSHAKE = 22
+HELLO = bytes((HANDSHAKE,))
+"""How it begins."""
 CLIENT_HELLO = 1
 SERVER_NAME = 0
 HOST_NAME = 0

@@ -11,7 +11,9 @@ class Limits(Struct, frozen=True, kw_only=True):
     """Of clients at once, of both ports together. Further ones are answered 503 and closed."""
     requests_per_s: float = 500.0
     burst: int = 1000
-    """Requests and tunnels that may come at once before the rate holds. Over it the answer is 429."""
+    """Requests and tunnels that may come at once before the rate holds; and new connections, counted by themselves.
+
+    Over it the answer is 429."""
     connect_timeout_s: float = 10.0
     """For each address."""
     head_timeout_s: float = 30.0

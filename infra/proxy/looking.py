@@ -1,17 +1,22 @@
 """What a client speaks in its tunnel, by the first that it says."""
 
+import asyncio
 import re
 from enum import Enum, auto
 
 from infra.proxy.connection import Connection, Phase
+from infra.proxy.head import TOKEN, too_large
 from infra.proxy.hello import HANDSHAKE, HelloReader
+from infra.proxy.limits import HEAD_BYTES
 from infra.proxy.port import Refused, Wanted
+from infra.proxy.wire import Wire
 
 WEB_PORTS = frozenset((80, 443))
 """Where nothing but TLS and HTTP is let through."""
-LONGEST_LINE = 8192
-_REQUEST_LINE = re.compile(rb"[A-Za-z-]+ [^\r\n]+ HTTP/1\.[01]\r?\n")
-_MAY_BECOME = re.compile(rb"[A-Za-z-]{1,32}(?: [^\r\n]*)?\r?")
+PATIENCE_S = 1.0
+"""For what may still become a request, where something else may be said too."""
+_REQUEST_LINE = re.compile(TOKEN + rb"++\s[^\n]*\sHTTP/(\d)", re.IGNORECASE)
+_BEGUN = re.compile(TOKEN + rb"{1024}|" + TOKEN + rb"++(?:\s|\Z)")
 
 
 class Speech(Enum):
@@ -20,42 +25,104 @@ class Speech(Enum):
     OTHER = auto()
 
 
-async def look(client: Connection, wanted: Wanted) -> Speech:
-    """Waits for as much as is needed; uses nothing up.
+class FirstLine:
+    """Fed with all that came so far, each time. Whatever some server may take for a request is one: it goes to a
+    reader that is less lenient."""
 
-    Raises `Refused` where TLS names somebody else than the tunnel leads to, and for what is neither TLS nor HTTP on
-    a port of the web.
-    """
-    hello = HelloReader()
-    client.enter(Phase.JOINED)
-    while not client.held:
-        if not await client.more():
+    def __init__(self) -> None:
+        self._looked = 0
+
+    def read(self, data: bytes) -> Speech | None:
+        """None while it may still become a request. Raises `Refused` for one that nobody here could read."""
+        begin = len(data) - len(data.lstrip())
+        end = data.find(b"\n", max(begin, self._looked))
+        self._looked = len(data)
+        if end >= 0:
+            return _spoken(data, begin, end)
+        if begin < len(data) and not _BEGUN.match(data, begin):
             return Speech.OTHER
-    client.enter(Phase.HEAD)
-    while (speech := _speech(client.held, hello, wanted)) is None:
-        if not await client.more():
-            return _known(Speech.OTHER, wanted)
+        if len(data) > HEAD_BYTES:
+            raise too_large()
+        return None
+
+
+def _spoken(data: bytes, begin: int, end: int) -> Speech:
+    line = _REQUEST_LINE.match(data, begin, end)
+    if line is None:
+        return Speech.OTHER
+    if line[1] != b"1":
+        raise Refused("only HTTP/1.0 and HTTP/1.1 are spoken")
+    if begin:
+        raise Refused("something before the request line")
+    return Speech.HTTP
+
+
+def on_the_web(wanted: Wanted) -> bool:
+    return wanted.port in WEB_PORTS
+
+
+async def look(client: Connection, upstream: Wire, wanted: Wanted) -> Speech:
+    """Waits for as much as is needed; uses nothing up, but for what is passed on since it takes its time.
+
+    Raises `Refused` where TLS names somebody else than the tunnel leads to, for what is neither TLS nor HTTP on a
+    port of the web, and for a request of which some has been passed on.
+    """
     client.enter(Phase.JOINED)
-    return _known(speech, wanted)
-
-
-def _speech(data: bytes, hello: HelloReader, wanted: Wanted) -> Speech | None:
-    if data[0] == HANDSHAKE:
-        said = hello.read(data)
-        if said is None:
-            return None
-        _agree(said.name, wanted)
-        return Speech.TLS
-    if _REQUEST_LINE.match(data):
-        return Speech.HTTP
-    undecided = len(data) < LONGEST_LINE and _MAY_BECOME.fullmatch(data)
-    return None if undecided else Speech.OTHER
-
-
-def _known(speech: Speech, wanted: Wanted) -> Speech:
-    if speech is Speech.OTHER and wanted.port in WEB_PORTS:
+    if not client.held and not await client.more():
+        return Speech.OTHER
+    client.enter(Phase.HEAD)
+    if client.held[0] == HANDSHAKE:
+        speech = await _hello(client, wanted)
+    elif on_the_web(wanted):
+        speech = await _line(client, FirstLine())
+    else:
+        speech = await _line_or_other(client, upstream)
+    client.enter(Phase.JOINED)
+    if speech is Speech.OTHER and on_the_web(wanted):
         raise Refused(f"neither TLS nor HTTP on port {wanted.port}")
     return speech
+
+
+async def _hello(client: Connection, wanted: Wanted) -> Speech:
+    reader = HelloReader()
+    while (said := reader.read(client.held)) is None:
+        if not await client.more():
+            return Speech.OTHER
+    _agree(said.name, wanted)
+    return Speech.TLS
+
+
+async def _line(client: Connection, line: FirstLine) -> Speech:
+    while (speech := line.read(client.held)) is None:
+        if not await client.more():
+            return Speech.OTHER
+    return speech
+
+
+async def _line_or_other(client: Connection, upstream: Wire) -> Speech:
+    line = FirstLine()
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            return await _line(client, line)
+    except TimeoutError:
+        return await _passed_on(client, upstream, line)
+
+
+async def _passed_on(client: Connection, upstream: Wire, line: FirstLine) -> Speech:
+    """What waits for an answer to half a line gets it, and still cannot make a request of it."""
+    client.enter(Phase.JOINED)
+    said = b""
+    while True:
+        said += client.held
+        upstream.write(client.use(len(client.held)))
+        await upstream.drain()
+        if not await client.more():
+            return Speech.OTHER
+        speech = line.read(said + client.held)
+        if speech is Speech.HTTP:
+            raise Refused("a request whose first line came too slowly")
+        if speech is Speech.OTHER:
+            return speech
 
 
 def _agree(name: str | None, wanted: Wanted) -> None:

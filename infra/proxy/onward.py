@@ -13,7 +13,7 @@ def onward(
 ) -> Request:
     """`fields` in the place of the client's own. Raises `Refused` for an expectation that is not known."""
     nominated = head.fields.connection()
-    upgrade = _wants_websocket(head, nominated)
+    upgrade = body.done and _wants_websocket(head, nominated)
     lines = [b"%b %b HTTP/1.1\r\nHost: %b\r\n" % (head.method.encode(), origin, authority)]
     lines += [b"%b: %b\r\n" % (field.name, field.value) for field in (head.fields.all if fields is None else fields)]
     lines += _framing(head, body)

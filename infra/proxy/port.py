@@ -54,7 +54,7 @@ class Passage(Protocol):
         ...
 
     def deny(self, reason: str) -> None:
-        """Refused after all, before anything of the client's has left."""
+        """Refused after all, before anything has passed either way."""
         ...
 
     def on_cut(self, cut: Callable[[str], None]) -> None:

@@ -30,6 +30,7 @@ class Proxy:
         self._limits = limits = Limits() if limits is None else limits
         self._upstreams = Upstreams(limits.connect_timeout_s)
         self._forwarding = Forwarding(gate, self._upstreams, Bucket(limits.requests_per_s, limits.burst))
+        self._arrivals = Bucket(limits.requests_per_s, limits.burst)
         self._servers: list[asyncio.Server] = []
         self._connections: set[Connection] = set()
         self._look: asyncio.TimerHandle | None = None
@@ -82,12 +83,20 @@ class Proxy:
         """Why a connection is not taken on."""
         if self._closed:
             return Refused("the proxy was closed", 503)
-        if len(self._connections) >= self._limits.max_connections:
-            refusal = Refused(f"more than {self._limits.max_connections} connections", 503)
+        refusal = self._too_many()
+        if refusal is not None:
             self._gate.refused(None, refusal.reason)
             return refusal
         self._connections.add(connection)
         self._look_later()
+        return None
+
+    def _too_many(self) -> Refused | None:
+        # What is malformed ends its connection, so this bounds how often that is read, too.
+        if not self._arrivals.take():
+            return Refused("too many connections one after another", 429)
+        if len(self._connections) >= self._limits.max_connections:
+            return Refused(f"more than {self._limits.max_connections} connections", 503)
         return None
 
     def dismiss(self, connection: Connection) -> None:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from infra.proxy.answers import Failed, answer, printable
-from infra.proxy.connection import Connection, Phase
+from infra.proxy.connection import TOO_SLOW, Connection, Phase
 from infra.proxy.framing import Chunked, Sized
 from infra.proxy.head import RequestHead, read_request
 from infra.proxy.port import Gate, Refused, Wanted
@@ -84,6 +84,6 @@ def _stopped(turn: Turn, gate: Gate) -> None:
     why = turn.client.stopped
     if why is None or turn.client.lost:
         return
-    if why.status in (400, 408, 431):
+    if why.status in (400, TOO_SLOW, 431):
         gate.refused(turn.wanted, why.reason, printable(turn.raw or turn.client.held))
     turn.refuse(why)

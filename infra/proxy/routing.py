@@ -18,8 +18,13 @@ from infra.proxy.target import Target, in_origin_form
 
 HTTPS_PORT = 443
 _FIELD_VALUE = re.compile(r"[\x21-\x7e](?:[\t\x20-\x7e]*[\x21-\x7e])?")
-DROPPED = frozenset((b"accept-encoding", b"sec-websocket-extensions", b"forwarded", b"x-forwarded-host"))
-"""What would let the other side answer in a way that cannot be looked into, or for somebody else."""
+DROPPED = frozenset(
+    (b"accept-encoding", b"sec-websocket-extensions", b"forwarded", b"x-forwarded-host", b"range", b"if-range")
+)
+"""What would let the other side answer in a way that cannot be looked into, or for somebody else.
+
+In parts of the client's choice no part needs to hold the whole credential. Whoever asked for one gets the whole.
+"""
 
 
 class Routing:
@@ -66,7 +71,8 @@ class Sieve:
     def fields(self, fields: Sequence[Field]) -> list[Field]:
         if any(field.lower == b"content-encoding" and field.value.lower() != b"identity" for field in fields):
             raise Failed("the answer is compressed though that was not accepted, so it cannot be looked into")
-        return [self._local(field) if field.lower == b"location" else field for field in fields]
+        kept = (field for field in fields if field.lower != b"accept-ranges")
+        return [self._local(field) if field.lower == b"location" else field for field in kept]
 
     def head(self, raw: bytes) -> bytes:
         return self._mask.whole(raw)

@@ -60,6 +60,8 @@ class Upstreams:
         if len(waiting) >= KEPT_PER_PLACE or self._count >= KEPT or wire.eof or wire.lost or wire.held:
             wire.abort()
             return
+        # Only one that is read from can be seen to be closed.
+        wire.resume()
         waiting.append(_Kept(wire, time.monotonic()))
         self._count += 1
 

@@ -43,6 +43,7 @@ class Wire(asyncio.Protocol):
         self._into: Wire | None = None
         self.feeder: Wire | None = None
         self._discarding = False
+        self._ended_writing = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)
@@ -135,7 +136,8 @@ class Wire(asyncio.Protocol):
             self.held = data + self.held
 
     def write(self, data: bytes) -> None:
-        if self.lost or self.transport.is_closing():
+        """Nothing is written to what is lost or ended."""
+        if self.lost or self._ended_writing or self.transport.is_closing():
             return
         self.sent += len(data)
         self.transport.write(data)
@@ -156,8 +158,9 @@ class Wire(asyncio.Protocol):
             await self.drain()
 
     def end_writing(self) -> None:
-        if self.lost or self.transport.is_closing():
+        if self.lost or self._ended_writing or self.transport.is_closing():
             return
+        self._ended_writing = True
         if self._tls:
             self.transport.close()
         else:
@@ -193,7 +196,9 @@ class Wire(asyncio.Protocol):
             self.transport.close()
 
     def abort(self) -> None:
+        """What has not gone yet does not go, and does not count as sent."""
         if not self.lost:
+            self.sent -= self.unsent()
             self.transport.abort()
 
     def reset(self) -> None:
@@ -201,10 +206,10 @@ class Wire(asyncio.Protocol):
         if not self.lost:
             with contextlib.suppress(OSError):
                 self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
-            self.transport.abort()
+            self.abort()
 
     def unsent(self) -> int:
-        return 0 if self.lost else self.transport.get_write_buffer_size()
+        return 0 if self.lost or self.transport.is_closing() else self.transport.get_write_buffer_size()
 
     def _ended(self) -> None:
         self._wake()

@@ -7,7 +7,8 @@ import msgspec
 from contracts.errors import ClocheError
 from contracts.hostnames import fold
 from contracts.spec import Environment, SandboxSpec
-from infra.secret_store import VARIABLE, SecretStore
+from infra.secret_store import SecretStore
+from infra.secret_variables import VARIABLE
 
 HoldsSecret = Callable[[str], bool]
 

@@ -6,6 +6,7 @@ from typing import Annotated, NamedTuple
 
 import typer
 
+from contracts import codec
 from contracts.errors import SandboxNotFound
 from contracts.spec import Network, NetworkMode
 from contracts.state import Status
@@ -14,6 +15,7 @@ from services.cli import requests_table, show
 from services.cli.hosts import allowed
 from services.cli.policy_change import Changes, changed
 from services.cli.session import connected
+from services.cli.taken_back import approved_of
 from services.cli.words import say
 
 Words = list[str] | None
@@ -87,10 +89,13 @@ async def _change(sandbox: Sandbox, changes: Changes) -> Network:
 
 async def _revoke(sandbox: Sandbox, deny: list[str]) -> bool:
     """What was approved for a host is taken back with it."""
-    denied = set(allowed(deny, "--deny").hosts)
-    found = [each for each in (await sandbox.net.approvals()).answers if each.allowed and each.host in denied]
-    for each in found:
-        await sandbox.reject_network(each.approval, reason="cloche net --deny", remember=False)
+    denied = allowed(deny, "--deny").hosts
+    if not denied:
+        return False
+    events = sandbox.events(types=["network.approved", "network.rejected"])
+    found = approved_of(denied, [codec.decode_fact(event.head) async for event in events])
+    for approval in found:
+        await sandbox.reject_network(approval, reason="cloche net --deny", remember=False)
     return bool(found)
 
 

@@ -10,7 +10,8 @@ import typer
 from contracts.errors import Invalid, Unavailable
 from contracts.hostnames import fold
 from infra.secret_spellings import may_be_masked
-from infra.secret_store import MAX_BYTES, Known, SecretStore, check_value
+from infra.secret_store import Known, SecretStore
+from infra.secret_value import MAX_BYTES, check_value
 from infra.settings import load
 from services.cli import show
 from services.cli.words import say
@@ -35,18 +36,28 @@ def register(app: typer.Typer) -> None:
 def put(
     name: NameArgument,
     host: Annotated[
-        list[str] | None, typer.Option(help="The only host that it may ever be sent to. Repeatable; any unless given.")
+        list[str] | None,
+        typer.Option(
+            help="The only host that it may ever be sent to. Repeatable; unless given, those it was bound to."
+        ),
     ] = None,
+    any_host: Annotated[
+        bool, typer.Option("--any-host", help="Bind it no longer: it may go where a specification says.")
+    ] = False,
 ) -> None:
     """Keep a credential. Its value is asked for, or read from standard input; never an argument, which others see."""
     store = _store()
-    hosts = [_host(each) for each in host or []]
+    if host and any_host:
+        raise Invalid("--host and --any-host are two different things")
+    hosts = [_host(each) for each in host or []] if host or any_host else None
     value = _asked_for(name)
     try:
         store.put(name, value, hosts)
     except OSError as error:
         raise Unavailable(f"{store.directory}: {error.strerror}") from None
     print(name)
+    if hosts is None and (kept := store.hosts(name)):
+        say(f"  for {', '.join(kept)} only, as before; --any-host would lift that")
     if not may_be_masked(check_value(name, value)):
         say("  too short or too plain to be masked in the log, should it ever get there")
 

@@ -10,6 +10,7 @@ from infra.embedded.server import EmbeddedServer
 from infra.embedded.store import prepare
 from infra.exclusive import exclusive
 from infra.keeper.launcher import end_keeper
+from infra.own_process import settle
 from infra.service import App, MakeApp
 from infra.settings import Settings
 from services.cli.running import Running, leave, record_file
@@ -40,6 +41,7 @@ async def serve(settings: Settings, ready: Callable[[Running], None]) -> None:
     """Run the node until cancelled. What runs in sandboxes goes on without it."""
     if settings.url is not None:
         raise Invalid("`cloche up` runs the embedded server; for the one at CLOCHE_URL start each service by itself")
+    settle()
     prepare(settings.data)
     with exclusive(settings.data, "up", "see `cloche doctor`, end it with `cloche down`"):
         async with EmbeddedServer.of(settings) as server:

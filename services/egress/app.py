@@ -1,6 +1,7 @@
 """Egress: the only way out of a sandbox whose network is restricted."""
 
 import asyncio
+import resource
 
 from infra.access import open_as
 from infra.bus.broker import make_broker
@@ -17,6 +18,7 @@ from services.egress.gates import Gates
 from services.egress.loop import Attachments
 from services.egress.routes import Desk, add_routes
 from services.egress.serving import Serving
+from services.egress.sharing import Connections
 
 
 class EgressApp:
@@ -39,7 +41,8 @@ class EgressApp:
             journal = Journal(bus, service=self.name, node=settings.node)
             lifecycles = Lifecycles(bus)
             async with Gates(bus, journal, settings) as gates, asyncio.TaskGroup() as tasks:
-                serving = Serving(gates, settings.egress, SecretStore.of(settings))
+                descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+                serving = Serving(gates, settings.egress, SecretStore.of(settings), Connections(descriptors))
                 tools = Tools(journal, providers, entrance, serving)
                 attachments = Attachments(tools, tasks, lifecycles.get, gates.changed)
                 tasks.create_task(gates.run())

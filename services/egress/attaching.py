@@ -44,6 +44,8 @@ class Attachment:
     def __init__(self, tools: Tools, state: SandboxState, instance: str) -> None:
         self._tools = tools
         self.instance = instance
+        self.is_over = False
+        """It is not tried any more."""
         self.learn(state)
         self._id = new_id("attach")
         self._tried = asyncio.Event()
@@ -65,13 +67,14 @@ class Attachment:
         return self._way
 
     async def keep(self) -> None:
-        """Until that life is over: then this returns, and never raises."""
+        """Until that life is over, or seems to be: then this returns, and never raises."""
         try:
             await self._keep()
         except LifeIsOver as error:
-            logger.info("%s: %s", self._state.sandbox, error.message)
-            self._trouble = error
+            self.is_over = True
+            await self._has_failed(error)
         finally:
+            self.is_over = True
             self._tried.set()
 
     async def _keep(self) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import datetime
 import logging
+import time
 from typing import NamedTuple
 
 from contracts.events.network import NetworkAllowed, NetworkDenied
@@ -12,6 +13,7 @@ from infra import clock
 from infra.proxy.port import Refused, Wanted
 from services.egress.decide import Policy, Ruling, Verdict
 from services.egress.passage import LetThrough
+from services.egress.paths import Paths
 from services.egress.questions import MOST_PENDING, Questions
 from services.egress.reach import Forbidden, Reach, Unresolved
 from services.egress.record import Record
@@ -19,7 +21,9 @@ from services.egress.record import Record
 logger = logging.getLogger(__name__)
 
 ROOM_TIMEOUT_S = 30.0
-TEXT_CHARACTERS = 2048
+HOST_CHARACTERS = 255
+METHOD_CHARACTERS = 32
+REASON_CHARACTERS = 500
 RAW_CHARACTERS = 200
 CHANGED = "the policy has changed"
 UNRECORDED = "what leaves cannot be recorded now, so nothing may"
@@ -41,7 +45,7 @@ class SandboxGate:
         self._reach = reach
         self._record = record
         self._questions = questions
-        self._record_paths = record_paths
+        self._paths = Paths(time.monotonic()) if record_paths else None
         self._policy = policy_of(state)
         self._changed = asyncio.Event()
         self._through: set[LetThrough] = set()
@@ -151,8 +155,8 @@ class SandboxGate:
         return NetworkAllowed(
             host=wanted.host,
             port=wanted.port,
-            method=wanted.method[:TEXT_CHARACTERS],
-            path=wanted.path[:TEXT_CHARACTERS] if self._record_paths and wanted.path is not None else None,
+            method=wanted.method[:METHOD_CHARACTERS],
+            path=self._paths.told(wanted.path, time.monotonic()) if self._paths and wanted.path is not None else None,
             via=wanted.via,
             secret=wanted.secret,
             began_at=clock.now(),
@@ -165,8 +169,8 @@ class SandboxGate:
             return True
         if approval is None or not self._policy.asks:
             return False
-        # That a permission runs out ends nothing that it began; that somebody takes it back does.
-        answer = self._questions.approvals.answered(approval)
+        # That a permission runs out ends nothing that it began; that somebody says no does, to whichever question.
+        answer = self._questions.approvals.answer_for(wanted.host, wanted.port, clock.now())
         return answer is None or answer.allowed
 
     def _deny(self, wanted: Wanted, reason: str, advice: str = "", status: int = 403) -> Refused:
@@ -192,10 +196,10 @@ def policy_of(state: SandboxState) -> Policy:
 
 def _denial(wanted: Wanted, reason: str, address: str | None = None) -> NetworkDenied:
     return NetworkDenied(
-        host=wanted.host[:TEXT_CHARACTERS],
+        host=wanted.host[:HOST_CHARACTERS],
         port=wanted.port,
-        method=wanted.method[:TEXT_CHARACTERS],
-        reason=reason[:TEXT_CHARACTERS],
+        method=wanted.method[:METHOD_CHARACTERS],
+        reason=reason[:REASON_CHARACTERS],
         address=address,
         via=wanted.via,
     )

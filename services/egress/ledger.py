@@ -30,6 +30,13 @@ class Dropped(Struct, tag="dropped", frozen=True, kw_only=True):
     number: int
 
 
+class Ended(Struct, tag="ended", frozen=True, kw_only=True):
+    """Written where it has ended and there is no time left to tell so."""
+
+    number: int
+    request: NetworkAllowed
+
+
 class Told(Struct, tag="told", frozen=True, kw_only=True):
     """Written before these are published, as one event. Once there is a later one, the log has it."""
 
@@ -39,7 +46,7 @@ class Told(Struct, tag="told", frozen=True, kw_only=True):
     requests: tuple[NetworkAllowed, ...]
 
 
-Line = Begun | Dropped | Told
+Line = Begun | Dropped | Ended | Told
 _decoder = msgspec.json.Decoder(Line)
 _encoder = msgspec.json.Encoder()
 
@@ -65,6 +72,8 @@ class Ledger:
         self._descriptor = descriptor
         self.open: dict[int, NetworkAllowed] = {}
         """Let through and not told, by number."""
+        self.ended: set[int] = set()
+        """Those of `open` of which all is known."""
         self.last_told: Told | None = None
         """Perhaps not on the log yet."""
         self._numbers = 0
@@ -105,6 +114,10 @@ class Ledger:
     def drop(self, number: int) -> None:
         self._write(Dropped(number=number))
 
+    def end(self, number: int | None, request: NetworkAllowed) -> None:
+        """For whoever opens it next. A number may be absent: nothing was to leave."""
+        self._write(Ended(number=self.intend(request) if number is None else number, request=request))
+
     def tell(self, at: datetime.datetime, ended: list[tuple[int | None, NetworkAllowed]]) -> Told:
         """What is to be published next. A number may be absent: nothing was to leave."""
         told = Told(
@@ -139,20 +152,26 @@ class Ledger:
 
     def _apply(self, line: Line) -> None:
         match line:
-            case Begun():
+            case Begun() | Ended():
                 self.open[line.number] = line.request
                 self._numbers = max(self._numbers, line.number)
+                if isinstance(line, Ended):
+                    self.ended.add(line.number)
             case Dropped():
                 self.open.pop(line.number, None)
             case Told():
                 for number in line.tells:
                     self.open.pop(number, None)
+                self.ended.difference_update(line.tells)
                 self.last_told = line
                 self._events = line.number
 
     def _compact(self) -> None:
         fresh = self._path.with_suffix(FRESH)
-        kept: list[Line] = [Begun(number=number, request=request) for number, request in self.open.items()]
+        kept: list[Line] = [
+            Ended(number=number, request=request) if number in self.ended else Begun(number=number, request=request)
+            for number, request in self.open.items()
+        ]
         # An empty one keeps the count of events, without which an id would come twice.
         kept.insert(0, Told(number=self._events, at=_LONG_AGO, tells=(), requests=()))
         data = b"".join(_encoder.encode(line) + b"\n" for line in kept)

@@ -45,7 +45,10 @@ async def _tell_one(pen: Pen, ledger: Ledger) -> None:
     ledger.confirm()
     while ledger.open:
         some = list(ledger.open.items())[:AT_A_TIME]
-        told = ledger.tell(clock.now(), [(number, _cut_short(request)) for number, request in some])
+        told = ledger.tell(
+            clock.now(),
+            [(number, request if number in ledger.ended else _cut_short(request)) for number, request in some],
+        )
         await pen.publish(ledger.name, told)
         ledger.confirm()
     ledger.close()

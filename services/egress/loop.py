@@ -20,6 +20,10 @@ class _Kept(NamedTuple):
     since: int
     """What the log said of the sandbox before that does not count."""
 
+    def is_of(self, instance: str) -> bool:
+        """Serves that life, or still tries to. Not where it found it over: who says that it runs may know better."""
+        return self.attachment.instance == instance and not self.attachment.is_over
+
 
 class Attachments:
     def __init__(
@@ -47,7 +51,7 @@ class Attachments:
             return
         if not self._may_go_out(state) or state.status not in ALIVE or state.instance is None:
             self._leave(state.sandbox)
-        elif kept is None or kept.attachment.instance != state.instance:
+        elif kept is None or not kept.is_of(state.instance):
             self._begin(state, state.instance)
         else:
             kept.attachment.learn(state)
@@ -59,13 +63,13 @@ class Attachments:
         this from being done: it is tried again without further asking.
         """
         kept = self._kept.get(sandbox)
-        if kept is None or kept.attachment.instance != request.instance:
+        if kept is None or not kept.is_of(request.instance):
             state = await self._present(sandbox, request.sequence)
             if kept is not None and not kept.task.done():
                 # Whoever asks may be wrong about which life it is, and the one that is served must not pay for it.
                 await living(self._tools.providers[state.isolation], sandbox, request.instance)
             kept = self._kept.get(sandbox)
-            if kept is None or kept.attachment.instance != request.instance:
+            if kept is None or not kept.is_of(request.instance):
                 kept = self._begin(state, request.instance)
         return Attached(way=await kept.attachment.attached())
 

@@ -69,7 +69,7 @@ class LetThrough:
         denied = NetworkDenied(
             host=wanted.host,
             port=wanted.port,
-            method=wanted.method,
+            method=self._request.method,
             reason=reason,
             address=self._address,
             via=wanted.via,

@@ -9,20 +9,21 @@ from contracts import approvals as fold
 from contracts import codec, subjects
 from contracts.approvals import Approvals, Ask
 from contracts.errors import ClocheError
-from contracts.events.network import NetworkAsked, NetworkRejected
+from contracts.events.network import NetworkApproved, NetworkAsked, NetworkRejected
 from contracts.message import CommandHead, Fact
 from infra import clock
 from infra.bus import reader
 from infra.bus.connection import Bus
 from infra.ids import new_id
 from infra.journal import Journal
-from services.egress.answering import Order, answer
+from services.egress.answering import Granted, Order, answer
 
 logger = logging.getLogger(__name__)
 
 MOST_PENDING = 32
 GRACE = datetime.timedelta(seconds=2)
 """After a start, nothing expires at once: an answer that was given in time may still be on its way here."""
+MOST_GRANTED = 10_000
 KINDS = ("asked", "approved", "rejected")
 
 
@@ -36,6 +37,8 @@ class Questions:
         self._finished = False
         self._moved = asyncio.Event()
         self._asking: dict[tuple[str, int], asyncio.Task[Ask | None]] = {}
+        self._granted: dict[str, Granted] = {}
+        """Every approval that ever was, the newest: it can be taken back long after it has run out."""
         self.approvals = Approvals()
         """As the log has them, once `load` has returned."""
 
@@ -67,6 +70,10 @@ class Questions:
         """
         asking = self._asking.get((host, port))
         if asking is None:
+            # Those that are on their way to the log count as well: it may take long, and whoever asked may be gone.
+            waiting = {*self._asking, *((each.host, each.port) for each in self.approvals.pending)}
+            if len(waiting) >= MOST_PENDING and (host, port) not in waiting:
+                return None
             asking = asyncio.create_task(self._ask(host, port, method, timeout))
             self._asking[host, port] = asking
             asking.add_done_callback(lambda _: self._asking.pop((host, port)))
@@ -88,7 +95,15 @@ class Questions:
         async with self._turn:
             now = clock.now()
             at = min(head.time or now, now)
-            told = answer(self.approvals, order, command=head.id, by=head.source, at=at, now=now)
+            told = answer(
+                self.approvals,
+                order,
+                self._granted.get(order.approval),
+                command=head.id,
+                by=head.source,
+                at=at,
+                now=now,
+            )
             if told is not None:
                 await self._tell(told, f"{order.approval}.{head.id}", head.id)
 
@@ -133,7 +148,14 @@ class Questions:
         written = self._journal.write(self._sandbox, fact, id=f"{self._sandbox}.{name}", command=command, time=now)
         await self._journal.append(written)
         self.approvals = fold.apply(self.approvals, fact, now, command)
+        self._note(fact)
         self._move()
+
+    def _note(self, fact: Fact) -> None:
+        if isinstance(fact, NetworkApproved):
+            self._granted[fact.approval] = Granted(fact.host, fact.port)
+            if len(self._granted) > MOST_GRANTED:
+                self._granted.pop(next(iter(self._granted)))
 
     async def _read(self) -> Approvals:
         found = Approvals()
@@ -147,4 +169,5 @@ class Questions:
                 continue
             if fact is not None:
                 found = fold.apply(found, fact, head.time, head.correlationid)
+                self._note(fact)
         return found

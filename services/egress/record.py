@@ -153,9 +153,12 @@ class Record:
 
     def close(self) -> None:
         """What has not been told by now is told by the next life."""
-        with contextlib.suppress(OSError):
-            if self._ended and self._ledger.last_told is None:
-                self._next_batch()
+        try:
+            for number, request in self._ended:
+                self._ledger.end(number, request)
+        except OSError as error:
+            # At worst it is told as begun.
+            logger.warning("the ledger of requests: %s", error)
         self._ledger.close()
 
     def _next_batch(self) -> Told:

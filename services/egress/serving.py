@@ -16,27 +16,34 @@ from infra.secret_store import SecretStore
 from infra.settings import Egress
 from services.egress.gates import Gates
 from services.egress.secret_routes import routes_of
+from services.egress.sharing import Connections, SharingProxy
 
 
 class Serving:
-    def __init__(self, gates: Gates, settings: Egress, store: SecretStore) -> None:
+    def __init__(self, gates: Gates, settings: Egress, store: SecretStore, connections: Connections) -> None:
         self._gates = gates
         self._settings = settings
         self._store = store
+        self._connections = connections
         self._tls: ssl.SSLContext | None = None
 
     @asynccontextmanager
     async def __call__(self, state: SandboxState, entered: Entered) -> AsyncIterator[None]:
         """For as long as the block lasts; then everything that is under way is cut."""
-        async with Proxy(self._gates.gate(state), limits_of(self._settings)) as proxy:
-            for port, listener in entered.listeners.items():
-                # Each gets a copy, for a server closes its own.
-                if port == ROUTES_PORT:
-                    tls = await self._trusted()
-                    await proxy.serve_routes(listener.dup(), routes_of(state.spec, self._store), tls)
-                elif port == PROXY_PORT:
-                    await proxy.serve(listener.dup())
-            yield
+        gate, limits = self._gates.gate(state), limits_of(self._settings)
+        with self._connections.share() as share:
+            async with SharingProxy(gate, limits, self._connections, share) as proxy:
+                await self._listen(proxy, state, entered)
+                yield
+
+    async def _listen(self, proxy: Proxy, state: SandboxState, entered: Entered) -> None:
+        for port, listener in entered.listeners.items():
+            # Each gets a copy, for a server closes its own.
+            if port == ROUTES_PORT:
+                tls = await self._trusted()
+                await proxy.serve_routes(listener.dup(), routes_of(state.spec, self._store), tls)
+            elif port == PROXY_PORT:
+                await proxy.serve(listener.dup())
 
     async def _trusted(self) -> ssl.SSLContext:
         """Read when it is first needed, for that takes a while. Raises `Invalid` for a file that cannot be read."""

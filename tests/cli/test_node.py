@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import signal
 from contextlib import ExitStack
 from pathlib import Path
@@ -54,10 +55,19 @@ def test_what_runs_goes_on_while_the_node_is_down_and_is_found_again(tmp_path: P
         assert json.loads(cloche("verify", "--json").out)["findings"] == []
 
 
-def test_up_in_the_foreground_ends_with_ctrl_c(tmp_path: Path) -> None:
-    with cleaned(tmp_path / "data") as cloche, cloche.begun("up") as process:
+def test_up_in_the_foreground_takes_the_descriptors_it_may_have_and_ends_with_ctrl_c(tmp_path: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with ExitStack() as stack:
+        cloche = stack.enter_context(cleaned(tmp_path / "data"))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
+        try:
+            process = stack.enter_context(cloche.begun("up"))
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         assert process.stderr is not None
         assert process.stderr.readline().startswith(b"up on nats://")
+        assert resource.prlimit(process.pid, resource.RLIMIT_NOFILE)[0] > 256
+        assert resource.prlimit(process.pid, resource.RLIMIT_CORE) == (0, 0)
         process.send_signal(signal.SIGINT)
         assert process.wait(PATIENCE_S) == 0
 

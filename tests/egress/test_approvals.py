@@ -2,6 +2,8 @@
 
 import asyncio
 import datetime
+import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -22,6 +24,8 @@ from contracts.state import fold as fold_state
 from infra import clock
 from infra.bus import reader
 from infra.proxy.port import Refused
+from services.cli.taken_back import approved_of
+from services.egress import answering
 from services.egress.questions import MOST_PENDING
 from tests.contracts.properties import calm
 from tests.egress.gates_rig import Rig, gates_in, wanted
@@ -155,6 +159,74 @@ async def test_taking_an_approval_back_cuts_what_rests_on_it(tmp_path: Path) -> 
         assert [each.error for each in await rig.requests()][1:] == ["the policy has changed", None]
 
 
+async def test_a_rejection_cuts_what_rests_on_an_approval_that_has_run_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(answering, "GRANTED", datetime.timedelta(seconds=1))
+    async with gates_in(tmp_path, ASKING) as rig:
+        cut: list[str] = []
+        approvals: list[str] = []
+        for number, (host, port) in enumerate((("new.test", 443), ("good.test", 22)), 1):
+            waiting = asyncio.create_task(rig.gate.ask(wanted(host, port)))
+            approvals.append((await rig.asked(number))[-1].approval)
+            await rig.answer(ApproveNetwork(approval=approvals[-1]))
+            (await waiting).on_cut(lambda _, host=host: cut.append(host))  # type: ignore[misc]
+        until = max(each.until for each in await rig.facts() if isinstance(each, NetworkApproved) and each.until)
+        async with asyncio.timeout(30):
+            while clock.now() <= until:
+                await asyncio.sleep(0.05)
+        again = asyncio.create_task(rig.gate.ask(wanted("new.test")))
+        second = (await rig.asked(3))[-1].approval
+        assert cut == []
+        await rig.answer(RejectNetwork(approval=second))
+        assert cut == ["new.test"]
+        with pytest.raises(Refused, match="rejected"):
+            await again
+        # The answers that are kept know nothing of this one any more.
+        await rig.answer(RejectNetwork(approval=approvals[1]))
+        assert cut == ["new.test", "good.test"]
+        with pytest.raises(Invalid, match="never asked"):
+            await rig.answer(ApproveNetwork(approval=approvals[0]))
+
+
+async def test_an_approval_of_an_earlier_life_can_be_taken_back_after_it_has_run_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(answering, "GRANTED", datetime.timedelta(milliseconds=1))
+    async with gates_in(tmp_path, ASKING) as rig:
+        asking = [asyncio.create_task(rig.gate.ask(wanted("new.test", port))) for port in (443, 80)]
+        first, second = await rig.asked(2)
+        for each in (first, second):
+            await rig.answer(ApproveNetwork(approval=each.approval))
+        await asyncio.gather(*asking, return_exceptions=True)
+        await rig.die()
+        await rig.start()
+        await rig.answer(RejectNetwork(approval=first.approval))
+        assert [each.approval for each in await rig.facts() if isinstance(each, NetworkRejected)] == [first.approval]
+
+
+async def test_questions_do_not_pile_up_while_the_log_cannot_be_written(tmp_path: Path) -> None:
+    async with gates_in(tmp_path, ASKING) as rig:
+        gate = rig.gate
+        waiting = [asyncio.create_task(gate.ask(wanted("new.test")))]
+        await rig.asked()
+        os.kill(rig.server.embedded.pid, signal.SIGSTOP)
+        try:
+            waiting += [asyncio.create_task(gate.ask(wanted(f"h{n}.test"))) for n in range(3 * MOST_PENDING)]
+            ended, going = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            while len(ended) <= 2 * MOST_PENDING:
+                more, going = await asyncio.wait(going, return_when=asyncio.FIRST_COMPLETED)
+                ended |= more
+            assert {str(each.exception()) for each in ended} == {f"{MOST_PENDING} questions wait for an answer already"}
+            assert len(gate._questions._asking) == MOST_PENDING - 1
+            for task in going:
+                task.cancel()
+        finally:
+            os.kill(rig.server.embedded.pid, signal.SIGCONT)
+        assert len(await rig.asked(MOST_PENDING)) == MOST_PENDING
+        await asyncio.gather(*waiting, return_exceptions=True)
+
+
 async def test_a_change_of_the_policy_releases_and_refuses_what_waits(tmp_path: Path) -> None:
     async with gates_in(tmp_path, ASKING) as rig:
         waiting = asyncio.create_task(rig.gate.ask(wanted("new.test")))
@@ -244,6 +316,22 @@ def test_the_last_word_about_a_host_is_what_counts(facts: list[Fact]) -> None:
         assert (found.asked(f"a{number}") is not None) == waits
     later = NOW + 2 * MINUTE
     assert all(each.until is None for each in found.answers if each.holds(later))
+
+
+def test_a_host_that_is_denied_has_all_its_approvals_taken_back_also_those_that_have_run_out() -> None:
+    facts: list[Fact | None] = [
+        NetworkApproved(approval="a1", host="x.org", port=443, until=NOW),
+        NetworkApproved(approval="a2", host="x.org", port=443, until=NOW + MINUTE),
+        NetworkApproved(approval="a3", host="x.org", port=22, until=NOW),
+        NetworkRejected(approval="a4", host="x.org", port=22, expired=True),
+        NetworkApproved(approval="a5", host="a.x.org", port=443, remember=True),
+        NetworkApproved(approval="a6", host="y.org", port=443),
+        NetworkRejected(approval="a6", host="y.org", port=443),
+        NetworkApproved(approval="a7", host="badx.org", port=443),
+        None,
+    ]
+    assert approved_of(["x.org", "y.org"], facts) == ["a2", "a3"]
+    assert approved_of(["*.x.org"], facts) == ["a5"]
 
 
 def test_answers_are_bounded() -> None:

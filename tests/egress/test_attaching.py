@@ -4,21 +4,35 @@ import asyncio
 import os
 import signal
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
+from msgspec.structs import replace
 
 from contracts import subjects
 from contracts.egress import Attach, Attached
 from contracts.errors import Invalid, SandboxInvalidState, SandboxNotFound
+from contracts.events.network import NetworkAttached, NetworkUnattached
+from contracts.message import Fact
+from contracts.spec import Isolation, Network
+from contracts.state import SandboxState as SandboxLog
+from contracts.state import Status
 from infra.access import open_as
 from infra.bus.connection import Bus
 from infra.client import Cloche
 from infra.client.asking import ask
-from infra.sandbox.base import SandboxState
+from infra.journal import Journal
+from infra.netns.entrance import Entered, Entrance
+from infra.netns.errors import LifeIsOver
+from infra.sandbox.base import Provider, SandboxState
 from infra.sandbox.providers import load_provider
+from services.egress.attaching import Tools
+from services.egress.loop import Attachments
+from tests.conformance.inside import a_sandbox
 from tests.egress.clients import asks, asks_plainly, change, told, until_nobody, until_told
+from tests.egress.gates_rig import Rig, gates_in
 from tests.faults.docker_node import docker_node, spec
 from tests.services.node import Node
 
@@ -198,6 +212,53 @@ async def test_whoever_is_wrong_about_a_life_changes_nothing(node: Node, cloche:
     assert await asks(sandbox) == DENIED
     assert await asks(sealed) == "nobody"
     assert len(await told(sandbox, "network.attached")) == 1
+
+
+class MistakenOnce(Entrance):
+    """Holds a life for over that is not, as one does who looks at the wrong moment."""
+
+    was_mistaken = False
+
+    async def listen(self, provider: Provider, sandbox: str, instance: str, ports: tuple[int, ...]) -> Entered:
+        if not self.was_mistaken:
+            self.was_mistaken = True
+            raise LifeIsOver("it does not run")
+        return await super().listen(provider, sandbox, instance, ports)
+
+
+@asynccontextmanager
+async def serving_nothing(state: SandboxLog, entered: Entered) -> AsyncIterator[None]:
+    yield
+
+
+async def test_a_life_that_seemed_to_be_over_is_told_of_and_tried_again_once_the_log_says_that_it_runs(
+    tmp_path: Path,
+) -> None:
+    async with (
+        a_sandbox(tmp_path / "sandbox") as inside,
+        gates_in(tmp_path / "gates", Network()) as rig,
+        MistakenOnce(tmp_path) as entrance,
+        asyncio.TaskGroup() as tasks,
+    ):
+        journal = Journal(await rig.server.connect("egress"), service="egress", node="local")
+        tools = Tools(journal, {Isolation.LOCAL: inside.provider}, entrance, serving_nothing)
+        attachments = Attachments(tools, tasks, lambda _: None, lambda _: None)
+        seen = await inside.provider.inspect(inside.id)
+        assert seen is not None
+        await rig.create(Network(), inside.id)
+        running = replace(rig.state, instance=seen.instance)
+        attachments.consider(running)
+        await until_facts(rig, inside.id, [NetworkUnattached])
+        attachments.consider(replace(running, lifecycle_sequence=running.lifecycle_sequence + 1))
+        await until_facts(rig, inside.id, [NetworkUnattached, NetworkAttached])
+        ended = replace(running, status=Status.STOPPED, lifecycle_sequence=running.lifecycle_sequence + 2)
+        attachments.consider(ended)
+
+
+async def until_facts(rig: Rig, sandbox: str, kinds: list[type[Fact]]) -> None:
+    async with asyncio.timeout(30):
+        while [type(fact) for fact in await rig.facts(sandbox)] != kinds:
+            await asyncio.sleep(0.02)
 
 
 async def test_containers_have_their_way_out_before_their_first_command_too(tmp_path: Path) -> None:

@@ -10,17 +10,22 @@ from typing import NamedTuple
 import pytest
 import pytest_asyncio
 
+from contracts.events.network import NetworkAllowed, NetworkDenied
 from infra.access import open_as
 from infra.bus.connection import Bus
-from infra.client import Cloche, Execution
+from infra.client import Cloche, Execution, Sandbox
+from infra.client.network import Told
+from services.egress.leftovers import DIED
 from tests.egress.clients import asks, change, told, until_nobody, until_told
+from tests.egress.hello import Hello, hello
 from tests.egress.settings import write_settings
-from tests.services.node import Node, node_in
+from tests.services.node import Node, eventually, node_in
 
 pytestmark = [pytest.mark.timeout(180), pytest.mark.asyncio(loop_scope="module")]
 
-ALLOWED, FORBIDDEN = "echo.test", "forbidden.test"
+ALLOWED, FORBIDDEN, WEB = "echo.test", "forbidden.test", "web.test"
 KILLS = 3
+AT_ONCE = 8
 
 
 class Echo(NamedTuple):
@@ -35,6 +40,7 @@ class Stage(NamedTuple):
     bus: Bus
     echo: Echo
     forbidden: Echo
+    web: Hello
 
 
 @asynccontextmanager
@@ -59,10 +65,11 @@ async def echoing(port: int = 0) -> AsyncIterator[Echo]:
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def stage(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage]:
     data = tmp_path_factory.mktemp("node")
-    async with echoing() as echo, echoing(echo.port) as forbidden:
-        write_settings(data, {ALLOWED: echo.address, FORBIDDEN: forbidden.address})
-        async with node_in(data) as (node, cloche), open_as(node.settings, "client") as bus:
-            yield Stage(node, cloche, bus, echo, forbidden)
+    with hello() as web:
+        async with echoing() as echo, echoing(echo.port) as forbidden:
+            write_settings(data, {ALLOWED: echo.address, FORBIDDEN: forbidden.address, WEB: web.address})
+            async with node_in(data) as (node, cloche), open_as(node.settings, "client") as bus:
+                yield Stage(node, cloche, bus, echo, forbidden, web)
 
 
 def network(stage: Stage) -> dict[str, object]:
@@ -129,8 +136,8 @@ while not select.select([sys.stdin], [], [], 0)[0]:
             proxy.sendall(f"CONNECT {target} HTTP/1.1\\r\\nHost: {target}\\r\\n\\r\\n".encode())
             status = proxy.recv(4096).split(b" ")[1].decode()
             if status == "200":
-                proxy.sendall(b"knock" * 1000)
-                status = "200" if proxy.recv(5) == b"knock" else "lost"
+                proxy.sendall(b"\\x00nock" * 1000)
+                status = "200" if proxy.recv(5) == b"\\x00nock" else "lost"
     except (OSError, IndexError):
         status = "lost"
     counts[f"{target} {status}"] += 1
@@ -166,3 +173,55 @@ async def test_an_egress_that_is_killed_under_load_lets_nothing_through_and_is_b
     lives = {fact["instance"] for _, fact in await told(sandbox, "network.attached")}
     assert lives == {sandbox.state.instance}
     assert await told(sandbox, "network.unattached", "sandbox.stopped", "sandbox.recovering") == []
+    await sandbox.remove()
+
+
+REQUESTS = """
+import http.client, os, sys, threading, time
+port, count = int(sys.argv[1]), int(sys.argv[2])
+def work(worker):
+    number = 0
+    while not os.path.exists("stop"):
+        number += 1
+        host = "evil.test" if number % 5 == 0 else "web.test"
+        try:
+            proxy = http.client.HTTPConnection("127.0.0.1", 3128, timeout=10)
+            proxy.request("GET", f"http://{host}:{port}/{worker}-{number}")
+            proxy.getresponse().read()
+        except (OSError, http.client.HTTPException):
+            time.sleep(0.05)
+        finally:
+            proxy.close()
+threads = [threading.Thread(target=work, args=(worker,)) for worker in range(count)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+"""
+
+
+async def test_everything_that_left_is_on_the_record_once_though_egress_is_killed(stage: Stage) -> None:
+    paths = stage.web.paths
+    sandbox = await stage.cloche.create({"network": {"allowed_hosts": [WEB], "allowed_ports": [stage.web.port]}})
+    load = await sandbox.start(["python3", "-c", REQUESTS, str(stage.web.port), str(AT_ONCE)])
+    await eventually(lambda: len(paths) > 200)
+    await stage.node.restart("egress")
+    before = len(paths)
+    await eventually(lambda: len(paths) > before + 50)
+    await sandbox.run(["touch", "stop"])
+    assert (await load.wait()).exit_code == 0
+    facts = await told_of(sandbox, set(paths))
+    allowed = [fact for fact in facts if isinstance(fact, NetworkAllowed)]
+    assert {fact.host for fact in allowed} == {WEB}
+    assert len(allowed) == len({fact.path for fact in allowed})
+    assert not any(path.endswith(("0", "5")) for path in paths)
+    assert any(fact.error == DIED for fact in allowed)
+    assert {fact.host for fact in facts if isinstance(fact, NetworkDenied)} == {"evil.test"}
+
+
+async def told_of(sandbox: Sandbox, seen: set[str]) -> list[Told]:
+    """What the log tells, once it tells of everything that the server has seen."""
+    async with asyncio.timeout(60):
+        while True:
+            facts = [each.fact async for each in sandbox.net.requests()]
+            if seen <= {fact.path for fact in facts if isinstance(fact, NetworkAllowed)}:
+                return facts
+            await asyncio.sleep(0.1)

@@ -17,9 +17,11 @@ from infra.bus import reader
 from infra.journal import Journal
 from infra.proxy.port import Refused
 from infra.resolving import Resolver, is_own
+from services.egress import gates, record
 from services.egress.addresses import networks_of
 from services.egress.denials import LONGEST_WINDOW_S, MOST_KINDS, Denials
 from services.egress.ledger import Ledger, name_of
+from services.egress.paths import BURST_BYTES, BYTES_PER_S, CUT, LONGEST_BYTES, Paths
 from services.egress.reach import Forbidden, Reach
 from services.egress.record import MOST_UNTOLD, Pen
 from tests.bus.servers import until
@@ -53,6 +55,20 @@ async def test_paths_are_not_told_where_the_settings_say_so(tmp_path: Path) -> N
         (await rig.gate.ask(wanted(path="/private"))).end(status=200, sent=0, received=0, error=None)
         await rig.until("allowed")
         assert (await rig.requests())[0].path is None
+
+
+def test_only_so_much_of_paths_is_told() -> None:
+    paths = Paths(0.0)
+    assert paths.told("/short", 0.0) == "/short"
+    for path in ("/" + "x" * 5000, "/" + "ü" * 5000, "/\ud800" + "x" * 5000):
+        told = paths.told(path, 0.0)
+        assert told.startswith("/")
+        assert told.endswith(CUT)
+        assert LONGEST_BYTES - 2 <= len(told.encode()) <= LONGEST_BYTES
+    told_bytes = sum(len(paths.told("/" + "x" * 200, 0.0).encode()) for _ in range(2 * BURST_BYTES // 200))
+    assert told_bytes < 1.1 * BURST_BYTES
+    assert paths.told("/long" + "x" * 200, 0.0) == CUT
+    assert paths.told("/later" + "x" * 200, LONGEST_BYTES / BYTES_PER_S) != CUT
 
 
 async def test_a_burst_goes_in_few_events_in_the_order_of_its_ends_and_each_fits(tmp_path: Path) -> None:
@@ -132,6 +148,32 @@ async def test_egress_that_is_told_to_stop_tells_all_before(tmp_path: Path) -> N
         assert [each.host for each in await rig.denials()] == ["evil.test"]
         assert ledgers(tmp_path) == []
         await rig.start()
+
+
+async def test_what_has_ended_and_cannot_be_told_before_egress_stops_is_told_whole_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gates, "FLUSH_S", 0.05)
+    monkeypatch.setattr(record, "BATCH_BYTES", 1000)
+    async with gates_in(tmp_path, replace(OPEN, allowed_hosts=("good.test", "nowhere.invalid"))) as rig:
+        os.kill(rig.server.embedded.pid, signal.SIGSTOP)
+        try:
+            for number in range(20):
+                passage = await rig.gate.ask(wanted(path=f"/{number}"))
+                passage.end(status=200 + number, sent=0, received=0, error=None)
+            await rig.gate.ask(wanted(path="/open"))
+            rig.gate._record.end(None, NetworkAllowed(host="nowhere.invalid", port=1, method="GET", error="nowhere"))
+            await rig._end()
+            await rig.gates.aclose()
+        finally:
+            os.kill(rig.server.embedded.pid, signal.SIGCONT)
+        await rig.die()
+        await rig.start()
+        await until(lambda: not ledgers(tmp_path))
+        told = {each.path: (each.status, each.error) for each in await rig.requests()}
+        assert told.pop("/open") == (None, "egress died")
+        assert told.pop(None) == (None, "nowhere")
+        assert told == {f"/{number}": (200 + number, None) for number in range(20)}
 
 
 async def test_while_the_log_cannot_be_written_nothing_is_forgotten_and_little_passes(tmp_path: Path) -> None:

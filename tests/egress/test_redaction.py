@@ -95,6 +95,13 @@ def test_what_is_base64_stays_base64(tmp_path: Path) -> None:
     assert b"*" * (len(SECRET) - 2) in decoded
 
 
+def test_what_a_value_for_basic_says_is_masked_too(tmp_path: Path) -> None:
+    redactor = redactor_of(tmp_path, base64.b64encode(b"robot:Pass-Word-1").decode())
+    told = base64.b64encode(b"robot:Pass-Word-1").decode() + " robot:Pass-Word-1 for robot: Pass-Word-1 "
+    masked = redactor.mask_text(told + quote("robot:Pass-Word-1", safe=""))
+    assert masked == "*" * 24 + " " + "*" * 17 + " for robot: " + "*" * 11 + " " + "*" * 19
+
+
 @pytest.mark.parametrize("shift", [0, 1, 2])
 def test_bytes_that_are_no_text_are_masked_whole(tmp_path: Path, shift: int) -> None:
     raw = b"\xff\xfe" + b"x" * shift + SECRET.encode() + b"\x80"

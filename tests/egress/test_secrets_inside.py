@@ -160,7 +160,8 @@ async def test_a_secret_bound_to_another_host_is_not_sent(stage: Stage) -> None:
     before = len(stage.upstream.requests)
     status, body = await get(sandbox, "http://127.0.0.1:3129/bound/hello")
     assert status == 502
-    assert "other.test only" in body
+    assert "cloche secret ls" in body
+    assert "other.test" not in body
     assert len(stage.upstream.requests) == before
 
 

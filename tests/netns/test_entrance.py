@@ -6,15 +6,20 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from contracts.errors import Unavailable
+from infra.netns import entrance as entrance_module
 from infra.netns.entrance import Entered, Entrance
 from infra.netns.errors import LifeIsOver, PortTaken
 from infra.netns.helper import Helper
+from infra.netns.process import HeldProcess, hold
 from infra.sandbox.base import Provider
+from infra.target import Target
 from tests.conformance.inside import Inside, a_sandbox, until
 from tests.conformance.tiers import TIERS
 from tests.services.node import ROOT
@@ -119,6 +124,40 @@ async def test_many_are_opened_at_once(tmp_path: Path) -> None:
         assert [each.listeners[PORT + number].getsockname()[1] for number, each in enumerate(every)]
         for each in every:
             each.close()
+
+
+async def test_whoever_gives_up_while_a_process_is_taken_hold_of_leaves_no_descriptor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held, go_on = threading.Event(), threading.Event()
+
+    def slowly(pid: int, target: Target) -> HeldProcess | None:
+        process = hold(pid, target)
+        held.set()
+        go_on.wait()
+        return process
+
+    # Nothing from outside makes that take longer.
+    monkeypatch.setattr(entrance_module, "hold", slowly)
+    async with a_sandbox(tmp_path) as inside, Entrance(tmp_path) as entrance:
+        before = _held_descriptors()
+        entering = asyncio.create_task(entered(entrance, inside))
+        await until(held.is_set, "it is held")
+        entering.cancel()
+        await asyncio.wait({entering})
+        assert entering.cancelled()
+        assert _held_descriptors() > before
+        go_on.set()
+        await until(lambda: _held_descriptors() == before, "it is let go")
+
+
+def _held_descriptors() -> int:
+    """Processes and network namespaces."""
+    found = 0
+    for each in Path("/proc/self/fd").iterdir():
+        with suppress(FileNotFoundError):
+            found += str(each.readlink()).startswith(("net:", "anon_inode:[pidfd]"))
+    return found
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])

@@ -48,6 +48,15 @@ async def test_more_requests_than_allowed_are_refused_and_told() -> None:
         assert len(rig.gate.asked) == 3
 
 
+async def test_more_connections_in_a_row_than_allowed_are_refused_unread_and_told() -> None:
+    async with proxying(Limits(requests_per_s=0.001, burst=3)) as rig:
+        for _ in range(3):
+            assert (await rig.said(b"nonsense\r\n\r\n")).startswith(b"HTTP/1.1 400 ")
+        assert (await rig.said(b"")).startswith(b"HTTP/1.1 429 ")
+        reasons = [each.reason for each in rig.gate.refusals]
+        assert reasons == ["not a request line"] * 3 + ["too many connections one after another"]
+
+
 async def test_a_head_that_is_said_too_slowly_is_refused() -> None:
     async with proxying(Limits(head_timeout_s=0.3)) as rig, rig.client() as client:
         await client.say(b"GET http://origin.test/ HTTP/1.1\r\nX: ")

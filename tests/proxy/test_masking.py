@@ -28,14 +28,32 @@ def test_the_value_is_masked_however_the_text_is_cut(parts: list[bytes], at: lis
     assert seen == Mask(VALUE).whole(text)
 
 
-def test_only_what_may_become_the_value_is_held_back() -> None:
+def test_what_is_held_back_does_not_depend_on_what_it_is() -> None:
+    alike, other = Mask(VALUE), Mask(VALUE)
+    for length in range(1, len(VALUE)):
+        guess = VALUE[:length].encode()
+        pieces = [len(alike.feed(b"data: " + guess)), len(alike.end())]
+        assert pieces == [len(other.feed(b"data: " + b"!" * length)), len(other.end())]
+
+
+def test_no_more_is_held_back_than_the_value_may_have_begun_in() -> None:
     mask = Mask(VALUE)
-    assert mask.feed(b"data: hello\n\n") == b"data: hello\n\n"
-    assert mask.feed(b"data: sk-a") == b"data: "
-    assert mask.feed(b"x") == b"sk-ax"
-    assert mask.feed(b"sk-abc") == b""
-    assert mask.feed(b"abcd/+!") == b"************!"
-    assert mask.feed(b"sk-") + mask.end() == b"sk-"
+    text = bytes(range(128)) * 10
+    assert len(text) - len(mask.feed(text)) < 3 * len(VALUE)
+    assert len(mask.feed(text)) == len(text)
+
+
+@given(st.integers(1, len(VALUE) - 1))
+def test_of_a_value_with_a_pause_in_it_what_comes_after_the_pause_is_masked(pause: int) -> None:
+    mask = Mask(VALUE)
+    before = mask.feed(b"<" + VALUE[:pause].encode()) + mask.end()
+    after = mask.feed(VALUE[pause:].encode() + b">") + mask.end()
+    assert before == b"<" + VALUE[:pause].encode()
+    assert after == b"*" * (len(VALUE) - pause) + b">"
+
+
+def test_of_values_that_overlap_nothing_is_seen() -> None:
+    assert Mask("ab1ab1ab").whole(b"<ab1ab1ab1ab>") == b"<" + b"*" * 11 + b">"
 
 
 def test_other_spellings_are_masked_too() -> None:

@@ -124,6 +124,37 @@ async def test_a_stream_is_not_held_up_by_the_masking(trust: Trust) -> None:
         await client.reader.readuntil(b"0\r\n\r\n")
 
 
+async def test_a_beginning_of_the_credential_comes_when_anything_else_would(trust: Trust) -> None:
+    """Else one who has guesses echoed could find it character by character."""
+    guesses = [b"." * 200 + guess for guess in (SECRET[:12].encode(), b"0" * 12)]
+    go_on = asyncio.Event()
+
+    async def stream(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+        for guess in guesses:
+            writer.write(b"%x\r\n%b\r\n" % (len(guess), guess))
+            await go_on.wait()
+            go_on.clear()
+
+    async def pieces(client: Client, text: bytes) -> list[int]:
+        found: list[bytes] = []
+        while len(b"".join(found)) < len(text):
+            size = int(await client.reader.readline(), 16)
+            found.append(await client.reader.readexactly(size))
+            await client.reader.readline()
+        assert b"".join(found) == text
+        return [len(each) for each in found]
+
+    async with routed(trust, stream) as rig, rig.client() as client:
+        await ask(client, "/api/events")
+        await client.head()
+        first = await pieces(client, guesses[0])
+        go_on.set()
+        assert await pieces(client, guesses[1]) == first
+        assert len(first) == 2
+
+
 @pytest.mark.parametrize(
     ("location", "seen"),
     [

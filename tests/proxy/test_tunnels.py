@@ -8,7 +8,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from infra.proxy import Limits
+from contracts.spec import Network
+from infra.proxy import Limits, looking
 from tests.egress.authority import Authority
 from tests.proxy.gate import End
 from tests.proxy.hellos import client_hello, hello, message, records, server_name
@@ -132,6 +133,40 @@ async def test_a_refused_hello_is_told_to_the_gate_and_to_the_client() -> None:
         assert await rig.gate.passages[0].over == "the TLS client names another server, 'other.test'"
 
 
+async def test_a_server_that_talks_on_does_not_disturb_a_refusal(caplog: pytest.LogCaptureFixture) -> None:
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while True:
+            writer.write(b"talk")
+            await writer.drain()
+            await asyncio.sleep(0)
+
+    async with origin(talk) as port, proxying() as rig, rig.tunnel(port) as client:
+        await client.reader.readexactly(4)
+        await client.say(hello("other.test"))
+        assert (await client.rest()).endswith(b"\x15\x03\x03\x00\x02\x02\x31")
+        assert "other.test" in str(await rig.gate.passages[0].over)
+    assert caplog.records == []
+
+
+async def test_a_request_in_a_tunnel_whose_server_has_ended_is_not_answered(caplog: pytest.LogCaptureFixture) -> None:
+    async def end(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write_eof()
+        await reader.read()
+
+    async with origin(end) as port, proxying() as rig, rig.tunnel(port) as client:
+        assert await client.rest() == b""
+        await client.say(f"GET / HTTP/1.1\r\nHost: origin.test:{port}\r\n\r\n".encode())
+        client.writer.write_eof()
+        await rig.gate.passages[0].ended()
+    assert caplog.records == []
+
+
+async def test_a_socks_request_that_does_not_end_is_told() -> None:
+    async with proxying(Limits(head_timeout_s=0.2)) as rig:
+        assert await rig.said(b"\x05\x01\x00\x05") == b"\x05\x00"
+        assert [each.reason for each in rig.gate.refusals] == ["the request took longer than 0.2 s"]
+
+
 async def test_a_hello_in_single_bytes_is_looked_at_as_a_whole() -> None:
     said = hello("origin.test")
     async with origin(echo) as port, proxying() as rig, rig.tunnel(port) as client:
@@ -154,22 +189,162 @@ async def test_http_in_a_tunnel_is_served_for_as_long_as_it_is_for_the_target() 
             assert status == 400
         assert heads[0] == f"GET /1 HTTP/1.1\r\nHost: origin.test:{port}\r\n\r\n".encode()
         assert len(heads) == 2
-        assert len(rig.gate.asked) == 1
         assert rig.gate.refusals[0].reason == "Host does not agree with the address"
-        assert (await rig.gate.passages[0].ended()).sent == sum(map(len, heads))
+        asked = [(each.via, each.host, each.port, each.method, each.path) for each in rig.gate.asked]
+        place = ("connect", "origin.test", port)
+        assert asked == [(*place, "CONNECT", None), (*place, "GET", "/1"), (*place, "GET", "/2")]
+        told = [(await each.ended()).sent for each in rig.gate.passages]
+        assert told == [0, *map(len, heads)]
 
 
-@pytest.mark.parametrize(
-    "said", [b"\x01\x02", b"SSH-2.0-x\r\n", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"\r\nGET / HTTP/1.1\r\n"]
-)
-async def test_what_is_neither_tls_nor_http_is_refused_on_the_ports_of_the_web(said: bytes) -> None:
-    # An address of its own, so that the port of the web can be listened on without getting in anybody's way.
-    server = await asyncio.start_server(silent, "127.0.0.97", 80, reuse_port=True)
-    hosts = {"origin.test": ("127.0.0.97",)}
-    async with server, proxying(hosts=hosts) as rig, rig.tunnel(80) as client:
+async def test_a_request_in_a_tunnel_that_is_denied_by_then_does_not_leave() -> None:
+    heads: list[bytes] = []
+    hosts = {"origin.test": ("127.0.0.1",)}
+    async with origin(answering(ok(), heads=heads)) as port, proxying(hosts=hosts) as rig, rig.tunnel(port) as client:
+        hosts.clear()
+        await client.say(f"GET / HTTP/1.1\r\nHost: origin.test:{port}\r\n\r\n".encode())
+        assert (await client.answer())[0] == 403
+        assert heads == []
+
+
+@pytest.mark.parametrize("said", [b"\x01\x02", b"SSH-2.0-x\r\n", b"knock\r\n", b"GET / HTTQ/1.1\r\n"])
+async def test_what_is_neither_tls_nor_http_is_refused_on_the_ports_of_the_web(
+    said: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with origin(silent) as port, proxying() as rig:
+        # Only root could listen on a real one.
+        monkeypatch.setattr(looking, "WEB_PORTS", frozenset((port,)))
+        async with rig.tunnel(port) as client:
+            await client.say(said)
+            assert await client.rest() == b""
+            assert await rig.gate.passages[0].over == f"neither TLS nor HTTP on port {port}"
+
+
+async def test_on_the_ports_of_the_web_nothing_comes_before_the_client_has_spoken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    written = asyncio.Event()
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"a download")
+        await writer.drain()
+        written.set()
+        await reader.read()
+
+    async with origin(talk) as port, proxying() as rig:
+        monkeypatch.setattr(looking, "WEB_PORTS", frozenset((port,)))
+        async with rig.tunnel(port) as client:
+            await written.wait()
+            await client.say(b"\x01")
+            assert await client.rest() == b""
+            assert await rig.gate.passages[0].over == f"neither TLS nor HTTP on port {port}"
+
+
+async def test_a_server_of_the_web_that_ends_before_the_client_has_spoken_ends_the_client(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def end(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write_eof()
+        await reader.read()
+
+    async with origin(end) as port, proxying() as rig:
+        monkeypatch.setattr(looking, "WEB_PORTS", frozenset((port,)))
+        async with rig.tunnel(port) as client:
+            assert await client.rest() == b""
+
+
+async def test_what_came_before_a_refusal_is_told_with_its_bytes() -> None:
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"a download")
+        await reader.read()
+
+    async with origin(talk) as port, proxying() as rig, rig.tunnel(port) as client:
+        assert await client.reader.readexactly(10) == b"a download"
+        await client.say(hello("other.test"))
+        await client.rest()
+        client.close()
+        told = End(200, 0, 10, "the TLS client names another server, 'other.test'")
+        assert await rig.gate.passages[0].ended() == told
+
+
+REQUESTS = [
+    b"\r\nGET / HTTP/1.1\r\nHost: other.test\r\n\r\n",
+    b"\n \r\nGET / HTTP/1.1\r\nHost: other.test\r\n\r\n",
+    b"M_SEARCH*1 / HTTP/1.1\r\nHost: other.test\r\n\r\n",
+    b"x" * 2000 + b" / HTTP/1.1\r\nHost: other.test\r\n\r\n",
+    b"GET\t/\x0bHTTP/1.1 \nHost: other.test\n\n",
+    b"GET /" + b"x" * 20_000 + b" HTTP/1.1\r\nHost: other.test\r\n\r\n",
+    b"GET /" + b"x" * 70_000,
+    b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+]
+
+
+@pytest.mark.parametrize("said", REQUESTS, ids=range(len(REQUESTS)))
+async def test_what_a_lenient_server_would_take_for_a_request_is_held_to_the_target(said: bytes) -> None:
+    heard = asyncio.get_running_loop().create_future()
+
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heard.set_result(await reader.read())
+
+    async with origin(handle) as port, proxying() as rig, rig.tunnel(port) as client:
         await client.say(said)
+        await client.rest()
+        client.close()
+        assert await heard == b""
+        over = await rig.gate.passages[0].over
+        assert isinstance(over, str) or rig.gate.refusals
+
+
+async def test_half_a_line_is_passed_on_after_a_while_where_other_things_than_requests_are_said() -> None:
+    async def knock(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        assert await reader.readexactly(5) == b"knock"
+        writer.write(b"who is there?")
+        assert await reader.readexactly(4) == b" me\n"
+        writer.write(b"welcome")
+
+    async with origin(knock) as port, proxying() as rig, rig.tunnel(port) as client:
+        await client.say(b"knock")
+        assert await client.reader.readexactly(13) == b"who is there?"
+        await client.say(b" me\n")
+        assert await client.rest() == b"welcome"
+        client.close()
+        assert (await rig.gate.passages[0].ended()).sent == 9
+
+
+async def test_what_was_passed_on_as_half_a_line_cannot_become_a_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(looking, "PATIENCE_S", 0.05)
+    begun, heard = asyncio.Event(), asyncio.get_running_loop().create_future()
+
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        first = await reader.readexactly(3)
+        begun.set()
+        heard.set_result(first + await reader.read())
+
+    async with origin(handle) as port, proxying() as rig, rig.tunnel(port) as client:
+        await client.say(b"GET")
+        await begun.wait()
+        await client.say(b" / HTTP/1.1\r\nHost: other.test\r\n\r\n")
         assert await client.rest() == b""
-        assert await rig.gate.passages[0].over == "neither TLS nor HTTP on port 80"
+        client.close()
+        assert await heard == b"GET"
+        assert await rig.gate.passages[0].ended() == End(200, 3, 0, "a request whose first line came too slowly")
+
+
+async def test_tls_and_http_pass_on_the_ports_of_the_web(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with origin(echo) as port, proxying() as rig:
+        monkeypatch.setattr(looking, "WEB_PORTS", frozenset((port,)))
+        async with rig.tunnel(port) as client:
+            await client.say(hello("origin.test"))
+            assert await client.reader.readexactly(1) == b"\x16"
+    async with origin(answering(ok())) as port, proxying() as rig:
+        monkeypatch.setattr(looking, "WEB_PORTS", frozenset((port,)))
+        async with rig.tunnel(port) as client:
+            await client.say(f"GET / HTTP/1.1\r\nHost: origin.test:{port}\r\n\r\n".encode())
+            assert await client.answer() == (200, b"hello")
+
+
+def test_the_ports_of_the_web_are_those_that_are_allowed_by_default() -> None:
+    assert frozenset(Network().allowed_ports) == looking.WEB_PORTS
 
 
 async def test_socks_takes_names_and_addresses() -> None:
@@ -258,6 +433,24 @@ async def test_a_permission_that_ends_cuts_the_tunnel() -> None:
             await client.rest()
         await gone.wait()
         assert await rig.gate.passages[0].ended() == End(200, 4, 4, "not allowed any more")
+
+
+async def test_what_never_went_does_not_count_as_sent() -> None:
+    over = asyncio.Event()
+
+    async def deaf(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await over.wait()
+
+    async with origin(deaf) as port, proxying() as rig, rig.tunnel(port) as client:
+        client.writer.write(b"\x01" * 64 * MB)
+        [connection] = rig.proxy._connections
+        while connection.upstream is None or not connection.upstream.full:
+            await asyncio.sleep(0.01)
+        taken = connection.received
+        rig.gate.passages[0].cut("cut")
+        end = await rig.gate.passages[0].ended()
+        assert 0 < end.sent < taken - 200_000
+        over.set()
 
 
 async def test_a_tunnel_in_which_nothing_moves_is_ended() -> None:

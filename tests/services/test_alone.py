@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import resource
 import sys
 from pathlib import Path
 
@@ -21,12 +22,13 @@ async def test_a_service_says_that_it_is_ready_and_ends_when_it_is_told_to(tmp_p
         async with await server.connect("admin") as admin:
             await provision(admin, settings.limits, [settings.node])
         env = {**os.environ, **DEFAULTS, "CLOCHE_DATA": str(tmp_path)}
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", f"services.{name}", cwd=ROOT, env=env, stderr=asyncio.subprocess.PIPE
-        )
+        argv = ("sh", "-c", 'ulimit -Sn 256; exec "$@"', "sh", sys.executable, "-m", f"services.{name}")
+        process = await asyncio.create_subprocess_exec(*argv, cwd=ROOT, env=env, stderr=asyncio.subprocess.PIPE)
         try:
             assert process.stderr is not None
             assert await process.stderr.readline() == f"{name}: ready\n".encode()
+            assert resource.prlimit(process.pid, resource.RLIMIT_NOFILE)[0] > 256
+            assert resource.prlimit(process.pid, resource.RLIMIT_CORE) == (0, 0)
             process.terminate()
             assert await process.stderr.read() == b""
             assert await process.wait() == 0
