@@ -15,7 +15,7 @@ WEB_PORTS = frozenset((80, 443))
 """Where nothing but TLS and HTTP is let through."""
 PATIENCE_S = 1.0
 """For what may still become a request, where something else may be said too."""
-_REQUEST_LINE = re.compile(TOKEN + rb"++\s[^\n]*\sHTTP/(\d)", re.IGNORECASE)
+_REQUEST_LINE = re.compile(TOKEN + rb"++\s[^\n]*\sHTTP/\d", re.IGNORECASE)
 _BEGUN = re.compile(TOKEN + rb"{1024}|" + TOKEN + rb"++(?:\s|\Z)")
 
 
@@ -33,28 +33,17 @@ class FirstLine:
         self._looked = 0
 
     def read(self, data: bytes) -> Speech | None:
-        """None while it may still become a request. Raises `Refused` for one that nobody here could read."""
+        """None while it may still become a request. Raises `Refused` for one that does not end."""
         begin = len(data) - len(data.lstrip())
         end = data.find(b"\n", max(begin, self._looked))
         self._looked = len(data)
         if end >= 0:
-            return _spoken(data, begin, end)
+            return Speech.HTTP if _REQUEST_LINE.match(data, begin, end) else Speech.OTHER
         if begin < len(data) and not _BEGUN.match(data, begin):
             return Speech.OTHER
         if len(data) > HEAD_BYTES:
             raise too_large()
         return None
-
-
-def _spoken(data: bytes, begin: int, end: int) -> Speech:
-    line = _REQUEST_LINE.match(data, begin, end)
-    if line is None:
-        return Speech.OTHER
-    if line[1] != b"1":
-        raise Refused("only HTTP/1.0 and HTTP/1.1 are spoken")
-    if begin:
-        raise Refused("something before the request line")
-    return Speech.HTTP
 
 
 def on_the_web(wanted: Wanted) -> bool:

@@ -1,6 +1,7 @@
 """When to look: not at each change of a burst, and not so late that anybody waits."""
 
 import asyncio
+import math
 import time
 from collections.abc import Callable
 
@@ -27,7 +28,7 @@ class Window:
                 await self._news.wait()
         except TimeoutError:
             return
-        longest = time.monotonic() + self._longest_s
+        longest = min(time.monotonic() + self._longest_s, math.inf if due is None else due)
         while (left := min(last_notice() + self._quiet_s, longest) - time.monotonic()) > 0:
             try:
                 async with asyncio.timeout(left):

@@ -71,8 +71,9 @@ async def test_a_websocket_passes_by_upgrade_and_by_tunnel() -> None:
             assert b"Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=" in head
             await client.say(b"\x81\x85\x00\x00\x00\x00hello")
             assert await client.reader.readexactly(7) == b"\x81\x05hello"
-        assert [(each.via, each.method) for each in rig.gate.asked] == [("connect", "CONNECT"), ("http", "GET")]
-        assert [(await each.ended()).status for each in rig.gate.passages] == [200, 101]
+        asked = [(each.via, each.method) for each in rig.gate.asked]
+        assert asked == [("connect", "CONNECT"), ("connect", "GET"), ("http", "GET")]
+        assert [(await each.ended()).status for each in rig.gate.passages] == [200, 101, 101]
 
 
 async def test_a_websocket_to_somebody_else_is_denied() -> None:

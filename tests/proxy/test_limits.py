@@ -52,7 +52,9 @@ async def test_more_connections_in_a_row_than_allowed_are_refused_unread_and_tol
     async with proxying(Limits(requests_per_s=0.001, burst=3)) as rig:
         for _ in range(3):
             assert (await rig.said(b"nonsense\r\n\r\n")).startswith(b"HTTP/1.1 400 ")
-        assert (await rig.said(b"")).startswith(b"HTTP/1.1 429 ")
+        async with rig.client() as client:
+            client.writer.write_eof()
+            assert (await client.rest()).startswith(b"HTTP/1.1 429 ")
         reasons = [each.reason for each in rig.gate.refusals]
         assert reasons == ["not a request line"] * 3 + ["too many connections one after another"]
 

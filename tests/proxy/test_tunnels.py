@@ -295,6 +295,13 @@ async def test_what_a_lenient_server_would_take_for_a_request_is_held_to_the_tar
         assert isinstance(over, str) or rig.gate.refusals
 
 
+@pytest.mark.parametrize("said", REQUESTS, ids=range(len(REQUESTS)))
+def test_no_beginning_of_a_request_is_taken_for_something_else(said: bytes) -> None:
+    end = said.find(b"HTTP/") if b"HTTP/" in said else len(said)
+    for length in {*range(1, min(end, 2010)), min(end, 60_000)}:
+        assert looking.FirstLine().read(said[:length]) is None
+
+
 async def test_half_a_line_is_passed_on_after_a_while_where_other_things_than_requests_are_said() -> None:
     async def knock(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         assert await reader.readexactly(5) == b"knock"
