@@ -30,4 +30,4 @@ async def test_the_python_example_runs_and_prints_what_a_reader_expects(tmp_path
     told = [line.split()[1] for line in lines[1:]]
     lives = [tag for tag in told if tag.startswith("sandbox.")]
     assert lives[:3] == ["sandbox.creating", "sandbox.created", "sandbox.started"]
-    assert lines[-1].endswith("command.completed")
+    assert "command.completed" in told
