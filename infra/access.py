@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 from contracts.errors import Unavailable
 from infra.bus.connection import Bus, open_bus
 from infra.embedded import endpoint, secrets
-from infra.redaction import Redactor
-from infra.secret_store import SecretStore
+from infra.secrets.redaction import Redactor
+from infra.secrets.store import SecretStore
 from infra.settings import Settings
 
 PATIENCE_S = 10.0

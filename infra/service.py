@@ -12,10 +12,10 @@ from typing import Any, Protocol
 import uvloop
 
 from contracts.errors import ClocheError
-from infra.masked_log import mask_log
 from infra.own_process import settle
-from infra.redaction import Redactor
-from infra.secret_store import SecretStore
+from infra.secrets.masked_log import mask_log
+from infra.secrets.redaction import Redactor
+from infra.secrets.store import SecretStore
 from infra.settings import Settings, load
 
 logger = logging.getLogger(__name__)

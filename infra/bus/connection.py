@@ -15,7 +15,7 @@ from contracts.errors import Invalid, Unavailable
 from infra.bus.client import Client, Tap
 from infra.bus.errors import ApiError
 from infra.bus.replies import Replies, Reply
-from infra.redaction import Redactor
+from infra.secrets.redaction import Redactor
 
 logger = logging.getLogger(__name__)
 

@@ -1,6 +1,6 @@
 """A value that is not to be seen in what passes, however it is cut into pieces."""
 
-from infra.secret_spellings import Spelling, spellings
+from infra.secrets.spellings import Spelling, spellings
 
 
 class Mask:

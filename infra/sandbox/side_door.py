@@ -7,8 +7,8 @@ import msgspec
 from contracts.errors import ClocheError
 from contracts.hostnames import fold
 from contracts.spec import Environment, SandboxSpec
-from infra.secret_store import SecretStore
-from infra.secret_variables import VARIABLE
+from infra.secrets.store import SecretStore
+from infra.secrets.variables import VARIABLE
 
 HoldsSecret = Callable[[str], bool]
 

@@ -10,13 +10,13 @@ from infra.journal import Journal
 from infra.lifecycles import Lifecycles
 from infra.netns.entrance import Entrance
 from infra.sandbox.providers import load_providers
-from infra.secret_store import SecretStore
+from infra.secrets.store import SecretStore
 from infra.service import Ready
 from infra.settings import Settings
 from services.egress.attaching import Tools
 from services.egress.gates import Gates
 from services.egress.loop import Attachments
-from services.egress.routes import Desk, add_routes
+from services.egress.routes import add_routes
 from services.egress.serving import Serving
 from services.egress.sharing import Connections
 
@@ -52,7 +52,7 @@ class EgressApp:
                     attachments.consider(state)
                 lifecycles.on_change(attachments.consider)
                 broker = make_broker(bus)
-                add_routes(broker, Desk(attachments), gates.handle, journal)
+                add_routes(broker, attachments, gates.handle, journal)
                 await broker.start()
                 try:
                     ready()

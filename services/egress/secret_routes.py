@@ -8,7 +8,7 @@ from contracts.hostnames import fold
 from contracts.spec import SandboxSpec, Secret
 from infra.proxy.port import Refused
 from infra.proxy.route import Route
-from infra.secret_store import SecretStore
+from infra.secrets.store import SecretStore
 
 logger = logging.getLogger(__name__)
 

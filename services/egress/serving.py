@@ -12,7 +12,7 @@ from infra.netns.entrance import Entered
 from infra.proxy.limits import Limits
 from infra.proxy.proxy import Proxy
 from infra.proxy.route import verifying
-from infra.secret_store import SecretStore
+from infra.secrets.store import SecretStore
 from infra.settings import Egress
 from services.egress.gates import Gates
 from services.egress.secret_routes import routes_of

@@ -18,7 +18,7 @@ from infra.journal import Journal
 from infra.keeper.client import KeeperClient
 from infra.keeper.frame import STREAMS, Frame, Kind
 from infra.keeper.spool import SpoolReader
-from infra.redaction_seams import StreamMask
+from infra.secrets.seams import StreamMask
 from services.executor.memory import Memory
 from services.executor.record import OUT_OF_MEMORY, Context, fact_of, started, time_of, was_killed
 

@@ -13,7 +13,6 @@ from infra.sandbox.providers import load_providers
 from infra.service import Ready
 from infra.settings import Settings
 from infra.watching.watches import Watches
-from services.file_watcher.handlers import Desk
 from services.file_watcher.loop import Followers
 from services.file_watcher.remembered import Remembered
 from services.file_watcher.routes import add_routes
@@ -56,7 +55,7 @@ class FileWatcherApp:
                     followers.consider(state)
                 lifecycles.on_change(followers.consider)
                 broker = make_broker(bus)
-                add_routes(broker, Desk(followers), settings.node)
+                add_routes(broker, followers, settings.node)
                 await broker.start()
                 try:
                     ready()

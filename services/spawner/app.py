@@ -18,7 +18,7 @@ from infra.journal import Journal
 from infra.lifecycles import Lifecycles
 from infra.sandbox.providers import default_isolation, load_providers
 from infra.sandbox.side_door import notes_on_secrets
-from infra.secret_store import SecretStore
+from infra.secrets.store import SecretStore
 from infra.service import Ready
 from infra.settings import Settings
 from services.spawner.attaching import Attaching

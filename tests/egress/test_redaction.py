@@ -22,10 +22,10 @@ from contracts.spec import Isolation, Network, SandboxSpec
 from infra.bus.connection import Bus
 from infra.bus.reader import read
 from infra.journal import Journal
-from infra.masked_log import MaskingFormatter
-from infra.redaction import Redactor
-from infra.redaction_seams import ENOUGH, StreamMask
-from infra.secret_spellings import spellings
+from infra.secrets.masked_log import MaskingFormatter
+from infra.secrets.redaction import Redactor
+from infra.secrets.seams import ENOUGH, StreamMask
+from infra.secrets.spellings import spellings
 from tests.bus.servers import nats_in
 from tests.egress.vault import SECRET, redactor_of, store_with
 

@@ -8,9 +8,9 @@ import pytest
 from contracts.errors import ContextMissing, Invalid
 from contracts.spec import SandboxSpec, Secret, merge
 from infra.proxy.port import Refused
-from infra.redaction import Redactor
-from infra.secret_store import SecretStore
-from infra.secret_value import MAX_BYTES
+from infra.secrets.redaction import Redactor
+from infra.secrets.store import SecretStore
+from infra.secrets.value import MAX_BYTES
 from services.cli.secret_values import secrets_of
 from services.egress.secret_routes import routes_of
 from tests.cli.shell import Shell

@@ -14,8 +14,8 @@ from contracts.proof import Proof
 from contracts.streams import COMMANDS_STREAM
 from infra.bus.reader import read
 from infra.client import Cloche, Sandbox
-from infra.secret_spellings import spellings
-from infra.secret_store import SecretStore
+from infra.secrets.spellings import spellings
+from infra.secrets.store import SecretStore
 from tests.conformance.tiers import require
 from tests.egress.authority import Authority
 from tests.egress.search_inside import TURNED

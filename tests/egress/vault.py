@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from infra.redaction import Redactor
-from infra.secret_store import SecretStore
+from infra.secrets.redaction import Redactor
+from infra.secrets.store import SecretStore
 
 SECRET = 'sk-test-Zq81%/+"7Lm2xV0p'
 """With characters that JSON, URLs and base64 each write in another way."""

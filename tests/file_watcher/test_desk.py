@@ -9,11 +9,12 @@ from contracts import codec, subjects
 from contracts.events.sandbox import SandboxCreating
 from contracts.queries import Reply
 from contracts.spec import Isolation, SandboxSpec
+from contracts.watch import Flush
 from infra.blobs.blobs import Blobs
+from infra.bus.desk import Desk
 from infra.journal import Journal
 from infra.settings import Files
 from infra.watching.watches import Watches
-from services.file_watcher.handlers import Desk
 from services.file_watcher.loop import Followers
 from services.file_watcher.remembered import Remembered
 from services.file_watcher.texts import Texts
@@ -40,7 +41,7 @@ async def test_what_makes_no_sense_is_refused_with_a_code(tmp_path: Path) -> Non
         bus = await server.connect("file_watcher")
         journal = Journal(bus, service="file_watcher", node="local")
         tools = Tools(bus, journal, Blobs(bus), watches, Files(), Texts(), asyncio.Semaphore(1), Remembered(tmp_path))
-        desk = Desk(Followers(tools, {}, tasks))
+        desk = Desk("watch", "flush", Flush, Followers(tools, {}, tasks).flush)
         for rest, body, code in REFUSED:
             reply: Reply = codec.decode(await desk.answer(f"cloche.rpc.local.{rest}", body), Reply)
             assert reply.failure is not None

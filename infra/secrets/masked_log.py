@@ -2,7 +2,7 @@
 
 import logging
 
-from infra.redaction import Redactor
+from infra.secrets.redaction import Redactor
 
 
 class MaskingFormatter(logging.Formatter):

@@ -11,8 +11,8 @@ import msgspec
 from contracts import codec
 from contracts.errors import Invalid
 from contracts.payload import Encoding, pack_base64, unpack
-from infra.secret_spellings import Spelling, in_json, spellings
-from infra.secret_store import SecretStore
+from infra.secrets.spellings import Spelling, in_json, spellings
+from infra.secrets.store import SecretStore
 
 LOOK_S = 1.0
 """A secret is masked at the latest so long after it was put into the store."""

@@ -13,8 +13,8 @@ from msgspec import Struct
 from contracts.errors import ContextMissing, Invalid
 from contracts.ids import is_token
 from infra.durable import sync_directory, write_atomically
-from infra.secret_value import MAX_BYTES, check_value
-from infra.secret_variables import SecretVariables, canonical
+from infra.secrets.value import MAX_BYTES, check_value
+from infra.secrets.variables import SecretVariables, canonical
 from infra.settings import Settings
 
 HOSTS = ".hosts"

@@ -1,7 +1,7 @@
 """A secret that is cut in two by the border between two chunks of a stream."""
 
-from infra.redaction import Redactor
-from infra.secret_spellings import Spelling
+from infra.secrets.redaction import Redactor
+from infra.secrets.spellings import Spelling
 
 ENOUGH = 8
 """Characters of a secret at the end of a chunk that are masked before the rest of it is seen."""

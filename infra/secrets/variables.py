@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from contracts.errors import Invalid
 from contracts.hostnames import fold
 from contracts.ids import is_token
-from infra.secret_value import check_value
+from infra.secrets.value import check_value
 
 VARIABLE = "CLOCHE_SECRET_"
 HOSTS_VARIABLE = "CLOCHE_HOSTS_"
