@@ -20,6 +20,9 @@
     │       ├── SandboxEditManyMatches      SANDBOX_EDIT_MANY_MATCHES         409
     │       ├── SandboxWriteFailed          SANDBOX_WRITE_FAILED              500
     │       └── SandboxCopyFailed           SANDBOX_COPY_FAILED               500
+    ├── AgentError
+    │   ├── AgentFailed                     AGENT_FAILED                      502
+    │   └── RuntimeMissing                  AGENT_RUNTIME_MISSING             501
     ├── ContextMissing                      CONTEXT_MISSING                   400
     ├── Conflict                            CONFLICT                          409  yes
     ├── Unavailable                         UNAVAILABLE                       503  yes
@@ -147,6 +150,24 @@ class SandboxWriteFailed(SandboxFileError):
 
 class SandboxCopyFailed(SandboxFileError):
     code = "SANDBOX_COPY_FAILED"
+
+
+class AgentError(ClocheError):
+    """An agent, not the sandbox that it lives in, is at fault."""
+
+
+class AgentFailed(AgentError):
+    """Its program crashed, hangs, speaks no protocol, or says that it cannot go on. `reason` says which."""
+
+    code = "AGENT_FAILED"
+    http_status = 502
+
+
+class RuntimeMissing(AgentError):
+    """The node lacks what this kind of agent needs."""
+
+    code = "AGENT_RUNTIME_MISSING"
+    http_status = 501
 
 
 class ContextMissing(ClocheError):

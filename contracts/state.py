@@ -8,12 +8,13 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from contracts import approvals
+from contracts import approvals, runs
 from contracts.approvals import Approvals
 from contracts.codec import decode_fact
 from contracts.errors import Failure
 from contracts.events import agent, command, health, sandbox, tool
 from contracts.message import EventHead, Fact
+from contracts.runs import RunState
 from contracts.spec import Isolation, SandboxSpec
 
 RECENT_COMMANDS = 20
@@ -101,6 +102,8 @@ class SandboxState(Struct, frozen=True, kw_only=True):
     tokens: int = 0
     approvals: Approvals = Approvals()
     """What it asked for and may not reach, and what was answered."""
+    runs: tuple[RunState, ...] = ()
+    """The last runs of agents, oldest first: the one that is open, if any, is the last."""
 
 
 class Sequenced(NamedTuple):
@@ -139,6 +142,9 @@ def apply(state: SandboxState | None, sequence: int, head: EventHead) -> Sandbox
     if head.type.startswith("network."):
         asked = approvals.apply(state.approvals, fact, head.time, head.correlationid)
         return replace(moved, approvals=asked) if asked is not state.approvals else moved
+    if head.type.startswith(("agent.", "user.")):
+        known = runs.apply_all(state.runs, sequence, head, fact)
+        moved = replace(moved, runs=known) if known is not state.runs else moved
     return _around(moved, fact)
 
 

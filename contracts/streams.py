@@ -152,5 +152,11 @@ def egress_consumer(node: str) -> ConsumerSpec:
     )
 
 
+def agent_consumer(node: str) -> ConsumerSpec:
+    return ConsumerSpec(
+        stream=COMMANDS_STREAM, durable=f"agent-{node}", filters=(subjects.command_filter(node, "agent"),)
+    )
+
+
 def node_consumers(node: str) -> tuple[ConsumerSpec, ...]:
-    return (spawner_consumer(node), executor_consumer(node), egress_consumer(node))
+    return (spawner_consumer(node), executor_consumer(node), egress_consumer(node), agent_consumer(node))

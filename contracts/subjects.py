@@ -22,7 +22,7 @@ LIVE = f"{ROOT}.live.>"
 VERBS: dict[str, tuple[str, ...]] = {
     "sandbox": ("create", "start", "stop", "pause", "resume", "remove", "snapshot", "recover", "fork", "network"),
     "command": ("run", "input", "signal", "resize"),
-    "agent": ("start", "message", "guidance", "interrupt", "approve", "reject", "pause", "resume"),
+    "agent": ("start", "message", "guidance", "interrupt", "approve", "reject", "pause", "resume", "stop"),
     "network": ("approve", "reject"),
     "replay": ("start", "pause", "seek", "stop"),
 }
@@ -37,10 +37,11 @@ FAMILIES: dict[str, tuple[str, ...]] = {
     "file": ("created", "modified", "deleted", "moved", "batch", "ready", "manifest", "overflow", "error"),
     "tool": ("invoked", "returned"),
     "agent": (
-        "started", "thinking", "message", "tool_use", "tool_result", "approval_requested", "approved", "rejected",
-        "interrupted", "metrics", "completed", "error",
+        "started", "attached", "thinking", "message", "tool_use", "tool_result", "approval_requested", "approved",
+        "rejected", "interrupted", "paused", "resumed", "waiting", "delivered", "transcript", "metrics", "completed",
+        "error",
     ),
-    "user": ("message", "guidance", "interrupt", "approve", "reject"),
+    "user": ("message", "guidance", "interrupt", "approve", "reject", "pause", "resume", "stop"),
     "guardian": ("observed", "intervention", "escalated"),
     "network": ("allowed", "denied", "batch", "asked", "approved", "rejected", "attached", "unattached"),
     "audit": ("checkpoint",),

@@ -37,6 +37,9 @@ class Lifecycles:
         """`call` with each new state as it is read, those of the past included. It must not raise or block."""
         self._listeners.append(call)
 
+    def off_change(self, call: Callable[[SandboxState], None]) -> None:
+        self._listeners.remove(call)
+
     def __iter__(self) -> Iterator[SandboxState]:
         return iter(list(self._states.values()))
 
@@ -44,7 +47,7 @@ class Lifecycles:
         """For ever, until cancelled."""
         for state in await forgotten_states(self._bus):
             self.learn(state)
-            for call in self._listeners:
+            for call in list(self._listeners):
                 call(state)
         filters = [subjects.lifecycle("*")]
         newest = await reader.last(self._bus, filters[0])
@@ -65,7 +68,7 @@ class Lifecycles:
             return
         if state is None:
             return
-        for call in self._listeners:
+        for call in list(self._listeners):
             call(state)
         if state.status == Status.REMOVED:
             self._states.pop(head.sandboxid, None)

@@ -11,6 +11,7 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 from msgspec import Meta, Struct
 
+from contracts.agents import Agents
 from contracts.errors import Invalid
 from contracts.guardian import Guardian
 from contracts.hostnames import address_of, fold
@@ -126,6 +127,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     files: Files = Files()
     egress: Egress = Egress()
     guardian: Guardian = Guardian()
+    agent: Agents = Agents()
     max_sandboxes: Annotated[int, Meta(ge=1, le=10_000)] = 100
 
 

@@ -26,6 +26,7 @@ from infra.ids import new_id
 from infra.states import state_of
 
 if TYPE_CHECKING:
+    from infra.client.agent import Agent
     from infra.client.history import FileHistory
     from infra.client.network import NetworkAccess
 
@@ -123,9 +124,12 @@ class Sandbox:
         await publish(self._bus, self.state.node, self.id, order, id=exec_id)
         return self._execution(exec_id, written=0, tap=tap)
 
-    def execution(self, exec_id: str) -> Execution:
-        """Any command of this sandbox, past or present."""
-        return self._execution(exec_id, written=None)
+    def execution(self, exec_id: str, *, written: int | None = None) -> Execution:
+        """Any command of this sandbox, past or present.
+
+        `written`: what is written from now on belongs there in its stdin; absent = at the end.
+        """
+        return self._execution(exec_id, written=written)
 
     def _execution(self, exec_id: str, written: int | None, tap: Live | None = None) -> Execution:
         return Execution(
@@ -273,6 +277,13 @@ class Sandbox:
         from infra.client.network import NetworkAccess
 
         return NetworkAccess(self._bus, self.id)
+
+    @property
+    def agent(self) -> "Agent":
+        """The agents that work in it: begun, followed, spoken to."""
+        from infra.client.agent import Agent
+
+        return Agent(self._bus, self.state)
 
     async def network(self, **changes: Any) -> Network:
         """Change fields of its `Network`; see `NetworkAccess.change`."""

@@ -157,6 +157,8 @@ def _writes(name: str) -> list[str]:
     if name == "file_watcher":
         may.append(f"$O.{BLOBS_BUCKET}.>")
         may += [f"$JS.API.STREAM.MSG.DELETE.OBJ_{BLOBS_BUCKET}", f"$JS.API.STREAM.PURGE.OBJ_{BLOBS_BUCKET}"]
+    if name == "agent":
+        may.append(f"$O.{BLOBS_BUCKET}.>")
     if name == "spawner":
         may.append(f"{subjects.ROOT}.vitals.*.{PROGRESS}")
         may.append(f"$JS.API.STREAM.MSG.DELETE.{COMMANDS_STREAM}")

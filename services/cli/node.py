@@ -13,6 +13,7 @@ from infra.keeper.launcher import end_keeper
 from infra.own_process import settle
 from infra.service import App, MakeApp
 from infra.settings import Settings
+from services.agent.app import make_app as make_agent
 from services.cli.running import Running, leave, record_file
 from services.egress.app import make_app as make_egress
 from services.executor.app import make_app as make_executor
@@ -32,6 +33,7 @@ SERVICES: tuple[MakeApp, ...] = (
     make_replay,
     make_guardian,
     make_egress,
+    make_agent,
 )
 RESTART_S = 0.5
 START_ATTEMPTS = 4

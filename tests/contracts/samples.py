@@ -4,6 +4,7 @@ import datetime
 
 import msgspec
 
+from contracts.agents import ApprovalRule, TypedRule, Verdict
 from contracts.commands import agent as agent_orders
 from contracts.commands import command as command_orders
 from contracts.commands import network as network_orders
@@ -217,19 +218,52 @@ _FACTS: dict[str, Fact] = {
         max_tokens=1000,
         max_turns=7,
         timeout_ms=60_000,
+        keep_open=True,
+        approvals=(ApprovalRule(tool="Bash", pattern="git push*", verdict=Verdict.ASK, reason="it leaves the house"),),
+        approval_timeout_ms=60_000,
+        options={"script": "- say: hello"},
     ),
-    "agent.thinking": agent.AgentThinking(run=RUN, text="hm"),
-    "agent.message": agent.AgentMessage(run=RUN, text="done", partial=True),
-    "agent.tool_use": agent.AgentToolUse(run=RUN, call="call-1", tool="run", input={"argv": ["ls"]}, parent="call-0"),
+    "agent.attached": agent.AgentAttached(run=RUN, process="a-1", attempt=2, reason="the sandbox was lost"),
+    "agent.thinking": agent.AgentThinking(run=RUN, text="hm", partial=True, message="m-1", offset=7),
+    "agent.message": agent.AgentMessage(
+        run=RUN, text="done", partial=True, message="m-1", offset=7, parent="call-0", truncated=True
+    ),
+    "agent.tool_use": agent.AgentToolUse(
+        run=RUN, call="call-1", tool="run", input={"argv": ["ls"]}, parent="call-0", truncated=True
+    ),
     "agent.tool_result": agent.AgentToolResult(
         run=RUN, call="call-1", ok=True, output="a\n", truncated=True, duration_ms=2.5
     ),
     "agent.approval_requested": agent.AgentApprovalRequested(
-        run=RUN, approval="ask-1", tool="run", input={"argv": ["rm"]}, expires_ms=60_000
+        run=RUN,
+        approval="ask-1",
+        tool="run",
+        input={"argv": ["rm"]},
+        expires_ms=60_000,
+        call="call-1",
+        reason="it leaves the house",
     ),
     "agent.approved": agent.AgentApproved(run=RUN, approval="ask-1", by="ada", reason="fine"),
-    "agent.rejected": agent.AgentRejected(run=RUN, approval="ask-1", by="ada", reason="no", expired=True),
-    "agent.interrupted": agent.AgentInterrupted(run=RUN, reason="asked"),
+    "agent.rejected": agent.AgentRejected(
+        run=RUN, approval="ask-1", by="ada", reason="no", expired=True, tool="run", call="call-1"
+    ),
+    "agent.interrupted": agent.AgentInterrupted(run=RUN, reason="asked", order="c-1"),
+    "agent.paused": agent.AgentPaused(run=RUN, reason="lunch", order="c-1"),
+    "agent.resumed": agent.AgentResumed(run=RUN, order="c-2"),
+    "agent.waiting": agent.AgentWaiting(run=RUN, reason="turn over"),
+    "agent.delivered": agent.AgentDelivered(
+        run=RUN,
+        order="c-1",
+        kind="guidance",
+        sequence=41,
+        where="tool_call",
+        call="call-1",
+        key="a-1@512",
+        process="a-1",
+    ),
+    "agent.transcript": agent.AgentTranscript(
+        run=RUN, session="s-1", path="main.jsonl", size=3, sha256="0" * 64, data="{}\n", replaces=True
+    ),
     "agent.metrics": agent.AgentMetrics(
         run=RUN,
         input_tokens=10,
@@ -238,14 +272,20 @@ _FACTS: dict[str, Fact] = {
         cache_write_tokens=40,
         cost_usd=0.125,
         turns=2,
+        tool_calls=3,
+        duration_ms=1500.5,
+        model="m",
     ),
     "agent.completed": agent.AgentCompleted(run=RUN, reason="finished", result="grown"),
-    "agent.error": agent.AgentError(run=RUN, failure=FAILURE),
-    "user.message": agent.UserMessage(run=RUN, text="hello", delivered="before a tool call"),
-    "user.guidance": agent.UserGuidance(run=RUN, text="slowly", delivered="at once"),
-    "user.interrupt": agent.UserInterrupt(run=RUN, reason="asked"),
-    "user.approve": agent.UserApprove(run=RUN, approval="ask-1", reason="fine"),
-    "user.reject": agent.UserReject(run=RUN, approval="ask-1", reason="no"),
+    "agent.error": agent.AgentError(run=RUN, failure=FAILURE, final=False, detail="Killed"),
+    "user.message": agent.UserMessage(run=RUN, text="hello", delivered="before a tool call", by="user"),
+    "user.guidance": agent.UserGuidance(run=RUN, text="slowly", delivered="at once", by="guardian/local"),
+    "user.interrupt": agent.UserInterrupt(run=RUN, reason="asked", by="user"),
+    "user.approve": agent.UserApprove(run=RUN, approval="ask-1", reason="fine", by="user", remember=True),
+    "user.reject": agent.UserReject(run=RUN, approval="ask-1", reason="no", by="user"),
+    "user.pause": agent.UserPause(run=RUN, reason="lunch", by="user"),
+    "user.resume": agent.UserResume(run=RUN, by="user"),
+    "user.stop": agent.UserStop(run=RUN, reason="enough", by="user"),
     "guardian.observed": guardian.GuardianObserved(
         rule="loop",
         finding="same call",
@@ -366,14 +406,18 @@ _ORDERS: dict[str, Order] = {
         max_tokens=1000,
         timeout_ms=60_000,
         options={"effort": "high"},
+        keep_open=True,
+        approvals=(TypedRule(tool="Bash", pattern="git push*", verdict=Verdict.ASK, reason="it leaves"),),
+        approval_timeout_ms=60_000,
     ),
     "agent.message": agent_orders.MessageAgent(text="hello", run=RUN),
     "agent.guidance": agent_orders.GuideAgent(text="slowly", run=RUN),
     "agent.interrupt": agent_orders.InterruptAgent(reason="enough", run=RUN),
     "agent.approve": agent_orders.ApproveAgent(approval="ask-1", reason="fine", remember=True),
     "agent.reject": agent_orders.RejectAgent(approval="ask-1", reason="no"),
-    "agent.pause": agent_orders.PauseAgent(run=RUN),
+    "agent.pause": agent_orders.PauseAgent(reason="lunch", run=RUN),
     "agent.resume": agent_orders.ResumeAgent(run=RUN),
+    "agent.stop": agent_orders.StopAgent(reason="enough", run=RUN),
     "replay.start": replay_orders.StartReplay(from_sequence=3, to_sequence=9, speed=2.5, max_idle_ms=500),
     "replay.pause": replay_orders.PauseReplay(replay="play-1"),
     "replay.seek": replay_orders.SeekReplay(replay="play-1", sequence=7),

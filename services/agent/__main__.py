@@ -1,0 +1,4 @@
+from infra.service import main
+from services.agent.app import make_app
+
+main(make_app)

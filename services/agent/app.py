@@ -1,0 +1,57 @@
+"""The agent service: runs agents inside sandboxes, and passes on what people say to them."""
+
+import asyncio
+
+from contracts.state import Status
+from contracts.streams import agent_consumer
+from infra.access import open_as
+from infra.exclusive import exclusive
+from infra.journal import Journal
+from infra.lifecycles import Lifecycles
+from infra.service import Ready
+from infra.settings import Settings
+from services.agent.handlers import Orders
+from services.agent.loop import take_orders
+from services.agent.runs import Runs
+from services.agent.runtimes.registry import load_runtimes
+
+
+class AgentApp:
+    name = "agent"
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+
+    async def serve(self, ready: Ready) -> None:
+        with exclusive(self._settings.data, self.name, "two would say everything twice"):
+            await self._serve(ready)
+
+    async def _serve(self, ready: Ready) -> None:
+        settings = self._settings
+        async with open_as(settings, self.name) as bus:
+            journal = Journal(bus, service=self.name, node=settings.node)
+            lifecycles = Lifecycles(bus)
+            async with asyncio.TaskGroup() as tasks:
+                runs = Runs(
+                    bus=bus,
+                    journal=journal,
+                    lifecycles=lifecycles,
+                    settings=settings.agent,
+                    runtimes=load_runtimes(),
+                    tasks=tasks,
+                )
+                tasks.create_task(lifecycles.follow())
+                await lifecycles.caught_up.wait()
+                for state in lifecycles:
+                    runs.notice(state)
+                    if state.node == settings.node and state.status != Status.REMOVED:
+                        await runs.open(state.sandbox)
+                lifecycles.on_change(runs.notice)
+                orders = Orders(bus=bus, journal=journal, settings=settings.agent, runs=runs)
+                tasks.create_task(take_orders(bus, agent_consumer(settings.node), orders, journal))
+                ready()
+                await asyncio.Event().wait()
+
+
+def make_app(settings: Settings) -> AgentApp:
+    return AgentApp(settings)

@@ -1,0 +1,202 @@
+"""One run on this node, from wherever it stands to its end."""
+
+import asyncio
+import contextlib
+import logging
+import signal
+from collections.abc import Coroutine
+from typing import Any
+
+from contracts.agents import Agents
+from contracts.errors import AgentFailed, ClocheError, Failure
+from contracts.events import agent as facts
+from contracts.message import Fact
+from infra import clock
+from infra.bus.connection import Bus
+from infra.journal import Journal
+from services.agent.budget import BudgetSpent, overrun, time_left
+from services.agent.pen import Pen
+from services.agent.process import ProcessLost
+from services.agent.record import Record
+from services.agent.runtimes.runtime import Ending, Runtime
+from services.agent.stage import Stage
+from services.agent.standing import Moved, Standing
+from services.agent.story import story_of
+
+logger = logging.getLogger(__name__)
+
+LOOK_S = 5.0
+ATTEMPTS = 5
+"""In a row, of which none came to say anything."""
+SOON_S = 2.0
+"""By then the log knows why a process was killed."""
+
+
+class Stopped(Exception):
+    pass
+
+
+class Conductor:
+    def __init__(
+        self, *, bus: Bus, journal: Journal, settings: Agents, standing: Standing, runtime: Runtime, record: Record
+    ) -> None:
+        self._bus = bus
+        self._journal = journal
+        self._settings = settings
+        self._standing = standing
+        self._runtime = runtime
+        self.record = record
+        self.pen = Pen(journal, record)
+
+    async def conduct(self) -> None:
+        """To the run's end, or until the sandbox is another node's. Never raises but when cancelled."""
+        try:
+            await self._attempts()
+        except Moved:
+            return
+        except ClocheError as error:
+            await self._end(facts.AgentError(run=self.record.run, failure=error.failure(), detail=_last_words(error)))
+        except Exception as error:
+            logger.exception("run %s: a bug in the runtime", self.record.run)
+            failure = Failure(code="INTERNAL", message=f"the runtime failed: {type(error).__name__}")
+            await self._end(facts.AgentError(run=self.record.run, failure=failure))
+
+    async def _attempts(self) -> None:
+        attempt, story, lost, vain = max(self.record.attempt, 1), "", None, 0
+        while True:
+            state = await self._standing.running(lost)
+            told = self.record.sequence
+            if lost is not None:
+                story = story_of(state, self.record)
+            stage = Stage(
+                bus=self._bus,
+                journal=self._journal,
+                settings=self._settings,
+                state=state,
+                record=self.record,
+                attempt=attempt,
+                story=story,
+            )
+            try:
+                await self._attempt(stage)
+            except ProcessLost as error:
+                # Its own `attached` is no progress.
+                vain = vain + 1 if self.record.sequence <= told + 1 else 0
+                if vain >= ATTEMPTS:
+                    raise AgentFailed(f"given up after {ATTEMPTS} attempts: {error.message}", reason="lost") from error
+                attempt, lost = attempt + 1, state.instance
+            else:
+                return
+
+    async def _attempt(self, stage: Stage) -> None:
+        try:
+            ending = await self._perform(stage)
+            end = facts.AgentCompleted(run=self.record.run, reason=ending.reason, result=ending.result)
+        except Stopped as stopped:
+            end = facts.AgentCompleted(run=self.record.run, reason=f"stopped: {stopped}")
+        except BudgetSpent as spent:
+            end = facts.AgentCompleted(run=self.record.run, reason=f"budget: {spent}")
+        except AgentFailed as error:
+            await self._excuse(stage, error)
+            await self._put_down(stage, error.message)
+            raise
+        except ProcessLost:
+            raise
+        except ClocheError as error:
+            await self._put_down(stage, error.message)
+            raise
+        await self._put_down(stage, end.reason)
+        await self._end(end)
+
+    async def _excuse(self, stage: Stage, error: AgentFailed) -> None:
+        """A program that was killed with its sandbox is not at fault. Raises `ProcessLost`, or the sandbox's error."""
+        if error.details.get("reason") != "ended":
+            return
+        results = [process.result for process in stage.processes if process.result is not None]
+        if not any(result.signal is not None or result.outcome == "cancelled" for result in results):
+            return
+        if await self._standing.falls(stage.state, SOON_S):
+            raise ProcessLost(error.message) from error
+
+    async def _put_down(self, stage: Stage, reason: str) -> None:
+        """Nothing of the run goes on without it."""
+        with contextlib.suppress(ClocheError):
+            for process in stage.processes:
+                await process.cancel(reason)
+            await stage.commands.stop(reason)
+
+    async def _end(self, fact: Fact) -> None:
+        async with self.record.intake:
+            self.record.closed = True
+            await self.pen.write("end", fact)
+
+    async def _perform(self, stage: Stage) -> Ending:
+        if words := overrun(self.record.started, self.record.spent):
+            raise BudgetSpent(words)
+        drive = _task(self._runtime.drive(stage))
+        others = [_task(self._mind(stage)), _task(stage.partials.run())]
+        try:
+            await asyncio.wait([drive, *others], return_when=asyncio.FIRST_COMPLETED)
+            for task in others:
+                if task.done():
+                    task.result()
+            return drive.result()  # type: ignore[no-any-return]
+        finally:
+            for task in (drive, *others):
+                task.cancel()
+            await asyncio.gather(drive, *others, return_exceptions=True)
+
+    async def _mind(self, stage: Stage) -> None:
+        """Raises `Stopped`, `BudgetSpent` for time, `AgentFailed` for a program that hangs."""
+        record = self.record
+        while True:
+            if record.stop_asked is not None:
+                raise Stopped(record.stop_asked.reason or "asked")
+            await self._pause_or_resume(stage)
+            left = self._time_left()
+            if left is not None and left <= 0:
+                raise BudgetSpent(f"{record.started.timeout_ms} ms")
+            self._check_silence(stage)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(min(LOOK_S, self._settings.silence_s, LOOK_S if left is None else left)):
+                    await record.changed()
+
+    def _time_left(self) -> float | None:
+        record = self.record
+        now = clock.now()
+        since_paused = now - record.paused_at if record.paused_at is not None else record.paused_for * 0
+        return time_left(record.started, record.started_at, now, record.paused_for + since_paused)
+
+    def _check_silence(self, stage: Stage) -> None:
+        record = self.record
+        busy = record.paused or record.waiting or record.pending or record.open_calls or not stage.processes
+        quiet = min((asyncio.get_running_loop().time() - each.heard_at for each in stage.processes), default=0.0)
+        if not busy and quiet > self._settings.silence_s:
+            raise AgentFailed(f"the agent has said nothing for {quiet:.0f} s, and no tool call is open", reason="hang")
+
+    async def _pause_or_resume(self, stage: Stage) -> None:
+        record = self.record
+        if record.paused and (record.resume_asked or record.interrupts):
+            await self._signal(stage, signal.SIGCONT)
+            told = facts.AgentResumed(run=record.run, order=record.resume_asked)
+            await self.pen.write(f"resumed/{record.resume_asked or next(iter(record.interrupts))}", told)
+        elif record.pause_asked and not record.paused:
+            await self._signal(stage, signal.SIGSTOP)
+            told_paused = facts.AgentPaused(run=record.run, reason=record.pause_reason, order=record.pause_asked)
+            await self.pen.write(f"paused/{record.pause_asked}", told_paused)
+        record.pause_asked = record.resume_asked = None
+
+    async def _signal(self, stage: Stage, number: int) -> None:
+        with contextlib.suppress(ClocheError):
+            for process in stage.processes:
+                if process.result is None:
+                    await process.signal(number)
+            await stage.commands.signal(number)
+
+
+def _task(work: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
+    return asyncio.create_task(work)
+
+
+def _last_words(error: ClocheError) -> str:
+    return error.details.get("last_words", "")

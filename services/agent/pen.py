@@ -1,0 +1,31 @@
+"""Writes the facts of one run, each once."""
+
+from contracts import codec
+from contracts.message import Fact
+from infra.journal import Journal
+from services.agent.record import Record
+from services.agent.sizes import bounded
+
+
+class Pen:
+    def __init__(self, journal: Journal, record: Record) -> None:
+        self._journal = journal
+        self._record = record
+
+    def has(self, key: str) -> bool:
+        """Whether an earlier life of this service has written what belongs to this key."""
+        return f"{self._journal.service}.{self._record.event_id(key)}" in self._record.told
+
+    async def write(self, key: str, fact: Fact) -> None:
+        """Nothing where an earlier life did. Within one life a key is used once."""
+        if not self.has(key):
+            await self._append(self._record.event_id(key), bounded(fact), self._record.run)
+
+    async def receive(self, order: str, fact: Fact) -> None:
+        """What somebody said, on receipt: under the id of the order that brought it."""
+        await self._append(f"{self._record.sandbox}.{self._record.run}.received.{order}", fact, order)
+
+    async def _append(self, name: str, fact: Fact, command: str) -> None:
+        written = self._journal.write(self._record.sandbox, fact, id=name, command=command)
+        sequence = await self._journal.append(written)
+        await self._record.apply(sequence, codec.decode_head(written.payload), fact)

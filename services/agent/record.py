@@ -1,0 +1,261 @@
+"""One run, folded from its own events: what is known of it, and which keys are done."""
+
+import asyncio
+import datetime
+import hashlib
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from contracts import codec, subjects
+from contracts.agents import subject_of
+from contracts.errors import Invalid
+from contracts.events import agent as facts
+from contracts.message import EventHead, Fact
+from infra.bus import reader
+from infra.bus.connection import Bus
+
+PROMPT = "prompt"
+"""Where something is delivered that begins a turn."""
+
+
+class Steer(NamedTuple):
+    """What somebody said to a run."""
+
+    order: str
+    kind: str
+    """message, guidance, or interrupt where the guardian's reason for one is told to the agent."""
+    text: str
+    by: str
+    sequence: int
+
+    @property
+    def shown(self) -> str:
+        """As the agent sees it in the middle of a turn."""
+        if self.text.startswith("[GUARDIAN]"):
+            return self.text
+        return f"[{'GUARDIAN' if from_guardian(self.by) else 'USER'}] {self.text}"
+
+
+class Interrupt(NamedTuple):
+    order: str
+    reason: str
+    by: str
+    sequence: int
+
+
+class Pending(NamedTuple):
+    approval: str
+    tool: str
+    subject: str
+    asked_at: datetime.datetime
+    expires_at: datetime.datetime | None
+
+
+class Answer(NamedTuple):
+    """To a tool call that needed leave."""
+
+    allowed: bool
+    by: str
+    reason: str = ""
+    expired: bool = False
+
+
+class Spent(Struct):
+    cost_usd: float = 0
+    tokens: int = 0
+    turns: int = 0
+
+
+def from_guardian(by: str) -> bool:
+    return by.split("/")[0] == "guardian"
+
+
+def digest(*parts: str) -> str:
+    """Of any text, as a token."""
+    whole = hashlib.blake2b(digest_size=12)
+    for part in parts:
+        raw = part.encode("utf-8", "surrogatepass")
+        whole.update(b"%d:" % len(raw))
+        whole.update(raw)
+    return whole.hexdigest()
+
+
+class Record:
+    """Folded as it is written: whoever appends an event of the run applies it here in the same breath."""
+
+    def __init__(self, sandbox: str, started: facts.AgentStarted, sequence: int, at: datetime.datetime) -> None:
+        self.sandbox = sandbox
+        self.started = started
+        self.started_at = at
+        self.first_sequence = sequence
+        self.sequence = sequence
+        """Of its newest event."""
+        self.attempt = 0
+        self.process: str | None = None
+        self.queued: dict[str, Steer] = {}
+        """Said and not delivered, in order, by the order's id."""
+        self.delivered: dict[str, list[Steer]] = {}
+        """By key."""
+        self.said: dict[str, Steer] = {}
+        self.interrupts: dict[str, Interrupt] = {}
+        """Not acknowledged."""
+        self.pending: dict[str, Pending] = {}
+        self.decided: dict[str, Answer] = {}
+        """Decisions that came in and have not taken effect."""
+        self.answers: dict[str, Answer] = {}
+        self.remembered: set[tuple[str, str]] = set()
+        self.pause_asked: str | None = None
+        self.pause_reason = ""
+        self.resume_asked: str | None = None
+        self.paused = False
+        self.paused_at: datetime.datetime | None = None
+        self.paused_for = datetime.timedelta()
+        self.stop_asked: facts.UserStop | None = None
+        self.waiting = False
+        self.interrupted = False
+        """Since its last turn began: then it waits to be told how to go on."""
+        self.closed = False
+        """Nobody here would hear what is said from now on."""
+        self.intake = asyncio.Lock()
+        """Held while something is received, and while it is decided that nothing more is."""
+        self.spent = Spent()
+        self.received: set[str] = set()
+        """Ids of the orders that are on record."""
+        self.open_calls: set[str] = set()
+        """Tool calls without a result."""
+        self.lately: list[Steer] = []
+        """Delivered in the turn that is open."""
+        self.ended = False
+        self.told: set[str] = set()
+        """Ids of events that an earlier life of this service has written: dropped as they come up again."""
+        self.partial_told: dict[str, int] = {}
+        """Characters of each message that were told in parts."""
+        self._news = asyncio.Condition()
+
+    @property
+    def run(self) -> str:
+        return self.started.run
+
+    def event_id(self, key: str) -> str:
+        return f"{self.sandbox}.{self.run}.{digest(key)}"
+
+    async def changed(self) -> None:
+        """Wait for the next event."""
+        async with self._news:
+            await self._news.wait()
+
+    async def apply(self, sequence: int, head: EventHead, fact: Fact) -> None:
+        self.fold(sequence, head, fact)
+        async with self._news:
+            self._news.notify_all()
+
+    def fold(self, sequence: int, head: EventHead, fact: Fact) -> None:
+        order = head.correlationid or ""
+        self.sequence = max(self.sequence, sequence)
+        if head.type.startswith("user."):
+            self.received.add(order)
+        match fact:
+            case facts.AgentAttached():
+                self.attempt, self.process = fact.attempt, fact.process
+            case facts.UserMessage() | facts.UserGuidance():
+                kind = head.type.partition(".")[2]
+                self._say(Steer(order, kind, fact.text, fact.by, sequence))
+            case facts.UserInterrupt():
+                self.interrupts[order] = Interrupt(order, fact.reason, fact.by, sequence)
+                if from_guardian(fact.by):
+                    self._say(Steer(order, "interrupt", fact.reason, fact.by, sequence))
+            case facts.AgentDelivered():
+                steer = self.queued.pop(fact.order, None) or self.said.get(fact.order)
+                if steer is not None:
+                    self.delivered.setdefault(fact.key, []).append(steer)
+                    self.lately.append(steer)
+                self.waiting = False
+                if fact.where == PROMPT:
+                    self.interrupted = False
+            case facts.AgentInterrupted():
+                self.interrupts.pop(fact.order or "", None)
+                self.interrupted = True
+            case facts.AgentApprovalRequested():
+                expires = (
+                    None if fact.expires_ms is None else head.time + datetime.timedelta(milliseconds=fact.expires_ms)
+                )
+                subject = subject_of(fact.input)
+                self.pending[fact.approval] = Pending(fact.approval, fact.tool, subject, head.time, expires)
+            case facts.UserApprove():
+                self._decide(fact.approval, Answer(True, fact.by or "user", fact.reason))
+                asked = self.pending.get(fact.approval)
+                if fact.remember and asked is not None:
+                    self.remembered.add((asked.tool, asked.subject))
+            case facts.UserReject():
+                self._decide(fact.approval, Answer(False, fact.by or "user", fact.reason))
+            case facts.AgentApproved():
+                self._answer(fact.approval, Answer(True, fact.by, fact.reason))
+            case facts.AgentRejected():
+                self._answer(fact.approval, Answer(False, fact.by, fact.reason, fact.expired))
+            case facts.UserPause():
+                self.pause_asked, self.pause_reason, self.resume_asked = order, fact.reason, None
+            case facts.UserResume():
+                self.pause_asked, self.resume_asked = None, order
+            case facts.AgentPaused():
+                self.paused, self.paused_at = True, head.time
+                self.pause_asked = None
+            case facts.AgentResumed():
+                self._resumed(head.time)
+            case facts.UserStop():
+                self.stop_asked = fact
+            case facts.AgentWaiting():
+                self.waiting = True
+                self.lately.clear()
+            case facts.AgentMetrics():
+                self.spent.cost_usd += fact.cost_usd
+                self.spent.tokens += fact.input_tokens + fact.output_tokens
+                self.spent.turns += fact.turns
+                if fact.turns:
+                    self.open_calls.clear()
+            case facts.AgentToolUse():
+                self.open_calls.add(fact.call)
+            case facts.AgentToolResult():
+                self.open_calls.discard(fact.call)
+            case facts.AgentMessage(partial=True) | facts.AgentThinking(partial=True):
+                whole = f"{head.type}/{fact.message}"
+                self.partial_told[whole] = max(self.partial_told.get(whole, 0), fact.offset + len(fact.text))
+            case facts.AgentCompleted():
+                self.ended = True
+            case facts.AgentError():
+                self.ended = self.ended or fact.final
+
+    def _say(self, steer: Steer) -> None:
+        self.queued[steer.order] = self.said[steer.order] = steer
+
+    def _decide(self, approval: str, answer: Answer) -> None:
+        """The first word counts."""
+        if approval not in self.answers:
+            self.decided.setdefault(approval, answer)
+
+    def _answer(self, approval: str, answer: Answer) -> None:
+        self.pending.pop(approval, None)
+        self.decided.pop(approval, None)
+        self.answers[approval] = answer
+
+    def _resumed(self, at: datetime.datetime) -> None:
+        if self.paused_at is not None:
+            self.paused_for += at - self.paused_at
+        self.paused, self.paused_at, self.resume_asked = False, None, None
+
+
+async def load(bus: Bus, sandbox: str, run: str) -> Record | None:
+    """From the log; None where no such run was begun in this sandbox. Waits out lost connections."""
+    record: Record | None = None
+    async for entry in reader.read(bus, subjects.events_of(sandbox, scope=run), 1, follow=False):
+        try:
+            head = codec.decode_head(entry.data)
+            fact = codec.decode_fact(head)
+        except Invalid:
+            continue
+        if isinstance(fact, facts.AgentStarted):
+            record = record or Record(sandbox, fact, entry.seq, head.time)
+        if record is not None and fact is not None:
+            record.told.add(head.id)
+            record.fold(entry.seq, head, fact)
+    return record

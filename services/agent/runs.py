@@ -1,0 +1,104 @@
+"""The runs that are open on this node, each conducted by itself."""
+
+import asyncio
+from collections.abc import Mapping
+
+from contracts import subjects
+from contracts.agents import Agents
+from contracts.errors import RuntimeMissing
+from contracts.events import agent as facts
+from contracts.state import SandboxState, Status
+from infra.bus import reader
+from infra.bus.connection import Bus
+from infra.journal import Journal
+from infra.lifecycles import Lifecycles
+from services.agent import record as records
+from services.agent.conductor import Conductor
+from services.agent.record import Record
+from services.agent.runtimes.runtime import Runtime
+from services.agent.standing import Standing
+
+
+class Runs:
+    def __init__(
+        self,
+        *,
+        bus: Bus,
+        journal: Journal,
+        lifecycles: Lifecycles,
+        settings: Agents,
+        runtimes: Mapping[str, Runtime],
+        tasks: asyncio.TaskGroup,
+    ) -> None:
+        self._bus = bus
+        self._journal = journal
+        self._lifecycles = lifecycles
+        self._settings = settings
+        self._runtimes = runtimes
+        self._tasks = tasks
+        self._open: dict[str, Conductor] = {}
+        self._looked: dict[str, str] = {}
+        """Sandboxes whose last run was looked up, and the node that they were of."""
+
+    def runtime(self, name: str) -> Runtime:
+        """Raises `RuntimeMissing`."""
+        found = self._runtimes.get(name)
+        if found is None:
+            raise RuntimeMissing(f"there is no runtime {name[:80]!r}: one of {', '.join(sorted(self._runtimes))}")
+        return found
+
+    async def open(self, sandbox: str) -> Conductor | None:
+        """The run that is open in a sandbox of this node."""
+        if sandbox not in self._open and self._looked.get(sandbox) != self._journal.node:
+            await self._find(sandbox)
+        found = self._open.get(sandbox)
+        return None if found is None or found.record.ended else found
+
+    def begin(self, record: Record) -> None:
+        standing = Standing(self._lifecycles, record.sandbox, self._journal.node)
+        self._lifecycles.on_change(standing.notice)
+        conductor = Conductor(
+            bus=self._bus,
+            journal=self._journal,
+            settings=self._settings,
+            standing=standing,
+            runtime=self.runtime(record.started.runtime),
+            record=record,
+        )
+        self._looked[record.sandbox] = self._journal.node
+        self._open[record.sandbox] = conductor
+        self._tasks.create_task(self._conduct(record.sandbox, conductor, standing))
+
+    def notice(self, state: SandboxState) -> None:
+        """A sandbox that has come to this node may have a run that goes on here."""
+        if state.status == Status.REMOVED:
+            self._looked.pop(state.sandbox, None)
+        elif state.node != self._journal.node:
+            self._looked[state.sandbox] = state.node
+        elif self._looked.get(state.sandbox) not in (None, state.node):
+            self._tasks.create_task(self._find(state.sandbox))
+
+    async def _conduct(self, sandbox: str, conductor: Conductor, standing: Standing) -> None:
+        try:
+            await conductor.conduct()
+        finally:
+            self._lifecycles.off_change(standing.notice)
+            if self._open.get(sandbox) is conductor:
+                del self._open[sandbox]
+
+    async def _find(self, sandbox: str) -> None:
+        """Only the newest can be open."""
+        self._looked[sandbox] = self._journal.node
+        newest = await reader.last(self._bus, subjects.event(sandbox, "agent.started") + ".*")
+        if newest is None or sandbox in self._open:
+            return
+        run = subjects.parse_event(newest.subject).scope or ""
+        record = await records.load(self._bus, sandbox, run)
+        if record is None or record.ended or sandbox in self._open:
+            return
+        try:
+            self.begin(record)
+        except RuntimeMissing as error:
+            failed = facts.AgentError(run=run, failure=error.failure())
+            written = self._journal.write(sandbox, failed, id=record.event_id("end"), command=run)
+            await self._journal.append(written)

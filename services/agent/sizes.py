@@ -1,0 +1,72 @@
+"""What agents say is as long as they like; an event is not."""
+
+from typing import NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from contracts.events import agent as facts
+from contracts.message import Fact, JsonObject
+
+TEXT = 200_000
+"""Characters of a message or a thought."""
+RESULT = 64_000
+NAME = 200
+INPUT = 200_000
+"""Bytes of a tool call's arguments, as JSON."""
+SHOWN = 20_000
+
+
+class Cut(NamedTuple):
+    text: str
+    truncated: bool
+
+
+def cut(text: str, most: int) -> Cut:
+    """The beginning of it; without halves of characters that are none."""
+    clean = text.encode("utf-8", "replace").decode()
+    return Cut(clean[:most], len(clean) > most)
+
+
+def bounded(fact: Fact) -> Fact:
+    """As it can be stored, told where something is missing. The whole is in the output of the run's process."""
+    match fact:
+        case facts.AgentMessage():
+            text, truncated = cut(fact.text, TEXT)
+            return replace(fact, text=text, truncated=truncated or fact.truncated)
+        case facts.AgentThinking():
+            return replace(fact, text=cut(fact.text, TEXT).text)
+        case facts.AgentToolUse():
+            given, truncated = arguments(fact.input)
+            tool, call = cut(fact.tool, NAME).text, cut(fact.call, NAME).text
+            return replace(fact, tool=tool, call=call, input=given, truncated=truncated)
+        case facts.AgentToolResult():
+            text, truncated = cut(fact.output, RESULT)
+            call = cut(fact.call, NAME).text
+            return replace(fact, call=call, output=text, truncated=truncated or fact.truncated)
+        case facts.AgentApprovalRequested():
+            given, _ = arguments(fact.input)
+            return replace(fact, tool=cut(fact.tool, NAME).text, input=given, reason=cut(fact.reason, SHOWN).text)
+        case facts.AgentCompleted():
+            return replace(fact, result=cut(fact.result, TEXT).text, reason=cut(fact.reason, SHOWN).text)
+        case facts.AgentError():
+            failure = replace(fact.failure, message=cut(fact.failure.message, SHOWN).text)
+            return replace(fact, failure=failure, detail=cut(fact.detail, SHOWN).text)
+    return fact
+
+
+class Arguments(NamedTuple):
+    input: JsonObject
+    truncated: bool
+
+
+def arguments(given: JsonObject) -> Arguments:
+    """A tool call's arguments come from a model: any JSON, of any size."""
+    try:
+        raw = msgspec.json.encode(given)
+    except (ValueError, TypeError, RecursionError, OverflowError):
+        # Halves of characters, or numbers that JSON cannot say.
+        return Arguments({"text": cut(repr(given), SHOWN).text}, True)
+    if len(raw) > INPUT:
+        return Arguments({"text": raw[:SHOWN].decode("utf-8", "ignore")}, True)
+    return Arguments(given, False)

@@ -1,0 +1,144 @@
+"""What a runtime is given of its run: all that it does under a key is done once, however often it is begun again."""
+
+import contextlib
+import signal
+from collections.abc import AsyncIterator, Mapping, Sequence
+
+from contracts.agents import Agents
+from contracts.errors import AgentFailed, Failure
+from contracts.events import agent as facts
+from contracts.message import Fact, JsonObject
+from contracts.state import SandboxState
+from infra.bus.connection import Bus
+from infra.client.files import Files
+from infra.journal import Journal
+from services.agent.approving import Approving
+from services.agent.budget import BudgetSpent, overrun
+from services.agent.commands import Commands
+from services.agent.lines import Line
+from services.agent.partials import Partials
+from services.agent.pen import Pen
+from services.agent.process import Process
+from services.agent.record import Answer, Record, digest
+from services.agent.steering import Steering
+from services.agent.transcripts import Transcripts
+
+GARBAGE_LINES = 20
+GARBAGE_SHOWN = 200
+
+
+class Stage:
+    def __init__(
+        self,
+        *,
+        bus: Bus,
+        journal: Journal,
+        settings: Agents,
+        state: SandboxState,
+        record: Record,
+        attempt: int,
+        story: str,
+    ) -> None:
+        self._bus = bus
+        self._record = record
+        self._pen = Pen(journal, record)
+        self._approving = Approving(self._pen, record)
+        self._garbage = 0
+        self.settings = settings
+        self.state = state
+        """Of the sandbox, as this attempt began."""
+        self.order = record.started
+        """Prompt, model, options, bounds, the run to go on from."""
+        self.attempt = attempt
+        self.story = story
+        """Why there is another attempt, in words for the agent; empty for the first."""
+        self.steering = Steering(self._pen, record)
+        self.partials = Partials(self._pen, record.run, record.partial_told)
+        self.transcripts = Transcripts(bus, self._pen, record, state.spec)
+        self.commands = Commands(bus, state, record)
+        self.processes: list[Process] = []
+
+    @property
+    def run(self) -> str:
+        return self._record.run
+
+    @property
+    def workspace(self) -> str:
+        return self.state.workspace
+
+    def files(self, call: str) -> Files:
+        """File operations, `tool.*` on the record, asked for by this token."""
+        return Files(self._bus, node=self.state.node, sandbox=self.state.sandbox, asked_by=call)
+
+    def is_told(self, key: str) -> bool:
+        """By an earlier life of this service."""
+        return self._pen.has(key)
+
+    async def tell(self, key: str, fact: Fact) -> None:
+        """Put a fact of the run into the log, once. Keys of what a process says begin with the process's id.
+
+        What is too long for an event is cut, and says so.
+        """
+        await self._pen.write(key, fact)
+
+    async def spend(self, key: str, spent: facts.AgentMetrics) -> None:
+        """Tell what was spent since the last time. Raises `BudgetSpent`, which ends the run: let it pass."""
+        await self._pen.write(key, spent)
+        if words := overrun(self._record.started, self._record.spent):
+            raise BudgetSpent(words)
+
+    async def approve(
+        self, key: str, tool: str, arguments: JsonObject, *, call: str | None = None, reason: str = ""
+    ) -> Answer:
+        """See `Approving.approve`."""
+        return await self._approving.approve(key, tool, arguments, call=call, reason=reason)
+
+    @contextlib.asynccontextmanager
+    async def process(
+        self, argv: Sequence[str], *, env: Mapping[str, str] | None = None, cwd: str | None = None
+    ) -> AsyncIterator[Process]:
+        """This attempt's program in the sandbox, started or found again. It outlives this service.
+
+        Raises the reason where it cannot be started, `ProcessLost`.
+        """
+        exec_id = f"a-{digest(self.run, str(self.attempt))}"
+        told = facts.AgentAttached(run=self.run, process=exec_id, attempt=self.attempt, reason=self.story)
+        await self._pen.write(f"attached/{exec_id}", told)
+        process = Process(
+            self._bus,
+            node=self.state.node,
+            sandbox=self.state.sandbox,
+            exec_id=exec_id,
+            start=self._record.first_sequence,
+            most_bytes=self.settings.max_output_bytes,
+        )
+        async with process.attached(argv, env=env or {}, cwd=cwd):
+            self.processes.append(process)
+            if self._record.paused:
+                await process.signal(signal.SIGSTOP)
+            yield process
+
+    async def garbage(self, process: Process, line: Line, why: str) -> None:
+        """A line is not of the protocol: told once, and put up with for a while.
+
+        Raises `AgentFailed` when there are too many.
+        """
+        self._garbage += 1
+        shown = line.data[:GARBAGE_SHOWN].decode("utf-8", "replace")
+        if self._garbage > GARBAGE_LINES:
+            raise AgentFailed(f"the agent does not speak its protocol: {why}: {shown!r}", reason="protocol")
+        if self._garbage == 1:
+            failure = Failure(code=AgentFailed.code, message=f"not of the protocol: {why}: {shown!r}")
+            await self._pen.write(f"garbage/{process.id}", facts.AgentError(run=self.run, failure=failure, final=False))
+
+    def fell_silent(self, process: Process, what: str) -> AgentFailed:
+        """The error for a program that ended before it should have."""
+        result = process.result
+        how = "it closed its output" if result is None else _how(result.exit_code, result.signal, result.cause)
+        return AgentFailed(f"the agent's program ended {what}: {how}", reason="ended", last_words=process.last_words)
+
+
+def _how(code: int | None, number: int | None, cause: str) -> str:
+    if number is not None:
+        return f"killed by signal {number}"
+    return cause if code is None else f"exit code {code}"
