@@ -30,6 +30,8 @@ class Asker(StrEnum):
 class Scope(StrEnum):
     TREE = "tree"
     MAIN = "main"
+    REST = "rest"
+    """The tree without the command's own process: what it has started stops, and it goes on."""
 
 
 class RunCommand(Order, frozen=True, kw_only=True):

@@ -15,7 +15,8 @@ MAX_MESSAGE = 8 * 1024 * 1024
 Signum = Annotated[int, Meta(ge=1, le=64)]
 Extent = Annotated[int, Meta(ge=0, le=65_535)]
 Position = Annotated[int, Meta(ge=0)]
-Scope = Literal["tree", "main"]
+Scope = Literal["tree", "main", "rest"]
+"""`rest`: the tree without the main process."""
 State = Literal["starting", "running", "exited", "closed", "lost"]
 
 

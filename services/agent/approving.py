@@ -47,6 +47,14 @@ class Approving:
             await self._pen.write(f"asked/{key}", asked)
         return await self._answered(approval, tool, call)
 
+    async def withdraw(self, key: str, reason: str) -> None:
+        """The question is no longer asked: whoever waits for the answer gets a no."""
+        approval = f"ap-{digest(self._record.run, key)}"
+        pending = self._record.pending.get(approval)
+        if pending is not None and approval not in self._record.decided:
+            self._record.decided[approval] = Answer(False, POLICY, reason)
+            await self._settle(approval, self._record.decided[approval], pending.tool, pending.call)
+
     async def _deny(self, approval: str, tool: str, call: str | None, reason: str) -> Answer:
         told = facts.AgentRejected(
             run=self._record.run, approval=approval, by=POLICY, reason=reason, tool=tool, call=call
@@ -56,7 +64,7 @@ class Approving:
 
     async def _answered(self, approval: str, tool: str, call: str | None) -> Answer:
         record = self._record
-        while approval not in record.decided:
+        while approval not in record.decided and approval not in record.answers:
             expires = record.pending[approval].expires_at
             left = None if expires is None else (expires - clock.now()).total_seconds()
             if left is not None and left <= 0:
@@ -66,6 +74,8 @@ class Approving:
                     await record.changed()
             except TimeoutError:
                 continue
+        if approval in record.answers:
+            return record.answers[approval]
         return await self._settle(approval, record.decided[approval], tool, call)
 
     async def _settle(self, approval: str, answer: Answer, tool: str, call: str | None) -> Answer:

@@ -62,7 +62,7 @@ class Conductor:
             await self._end(facts.AgentError(run=self.record.run, failure=failure))
 
     async def _attempts(self) -> None:
-        attempt, story, lost, vain = max(self.record.attempt, 1), "", None, 0
+        attempt, story, lost, vain = max(self.record.attempt, 1), self.record.story, None, 0
         while True:
             state = await self._standing.running(lost)
             told = self.record.sequence

@@ -48,6 +48,7 @@ class Pending(NamedTuple):
     approval: str
     tool: str
     subject: str
+    call: str | None
     asked_at: datetime.datetime
     expires_at: datetime.datetime | None
 
@@ -93,6 +94,8 @@ class Record:
         """Of its newest event."""
         self.attempt = 0
         self.process: str | None = None
+        self.story = ""
+        """Why there is an attempt after the first."""
         self.queued: dict[str, Steer] = {}
         """Said and not delivered, in order, by the order's id."""
         self.delivered: dict[str, list[Steer]] = {}
@@ -157,7 +160,7 @@ class Record:
             self.received.add(order)
         match fact:
             case facts.AgentAttached():
-                self.attempt, self.process = fact.attempt, fact.process
+                self.attempt, self.process, self.story = fact.attempt, fact.process, fact.reason
             case facts.UserMessage() | facts.UserGuidance():
                 kind = head.type.partition(".")[2]
                 self._say(Steer(order, kind, fact.text, fact.by, sequence))
@@ -181,7 +184,7 @@ class Record:
                     None if fact.expires_ms is None else head.time + datetime.timedelta(milliseconds=fact.expires_ms)
                 )
                 subject = subject_of(fact.input)
-                self.pending[fact.approval] = Pending(fact.approval, fact.tool, subject, head.time, expires)
+                self.pending[fact.approval] = Pending(fact.approval, fact.tool, subject, fact.call, head.time, expires)
             case facts.UserApprove():
                 self._decide(fact.approval, Answer(True, fact.by or "user", fact.reason))
                 asked = self.pending.get(fact.approval)

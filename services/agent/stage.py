@@ -93,6 +93,19 @@ class Stage:
         """See `Approving.approve`."""
         return await self._approving.approve(key, tool, arguments, call=call, reason=reason)
 
+    async def withdraw(self, key: str, reason: str) -> None:
+        """What was asked under this key is no longer asked; whoever waits for the answer gets a no."""
+        await self._approving.withdraw(key, reason)
+
+    @property
+    def has_process(self) -> bool:
+        """Whether this attempt's program was begun already, by an earlier life of this service."""
+        return self._pen.has(f"attached/{self._process_id}")
+
+    @property
+    def _process_id(self) -> str:
+        return f"a-{digest(self.run, str(self.attempt))}"
+
     @contextlib.asynccontextmanager
     async def process(
         self, argv: Sequence[str], *, env: Mapping[str, str] | None = None, cwd: str | None = None
@@ -101,7 +114,7 @@ class Stage:
 
         Raises the reason where it cannot be started, `ProcessLost`.
         """
-        exec_id = f"a-{digest(self.run, str(self.attempt))}"
+        exec_id = self._process_id
         told = facts.AgentAttached(run=self.run, process=exec_id, attempt=self.attempt, reason=self.story)
         await self._pen.write(f"attached/{exec_id}", told)
         process = Process(

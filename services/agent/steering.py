@@ -67,7 +67,7 @@ class Steering:
 
     def _wants_more(self) -> bool:
         record = self._record
-        return bool(record.queued or record.started.keep_open or record.interrupted)
+        return bool(record.queued or record.started.keep_open or record.interrupted or record.interrupts)
 
     def _why(self) -> str:
         return "interrupted" if self._record.interrupted else "turn over"

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from contracts import codec, subjects
 from contracts.commands.command import InputCommand, ResizeCommand, RunCommand, Scope, SignalCommand
@@ -14,6 +14,7 @@ from contracts.spec import Isolation, NetworkMode
 from contracts.state import SandboxState, Status
 from infra.bus.connection import Bus
 from infra.journal import Journal
+from infra.keeper import protocol
 from infra.lifecycles import Lifecycles
 from infra.sandbox.base import Provider
 from infra.sandbox.way_out import way_out
@@ -32,6 +33,7 @@ ROOM_S = 0.2
 
 
 PLACES_REMEMBERED = 1000
+SCOPES: dict[Scope, protocol.Scope] = {Scope.TREE: "tree", Scope.MAIN: "main", Scope.REST: "rest"}
 
 
 class Place(NamedTuple):
@@ -168,7 +170,7 @@ class Executor:
                 key, reason=note(CANCELLED, order.reason), first=order.signal, grace_s=order.grace_ms / 1000
             )
         else:
-            scope: Literal["main", "tree"] = "main" if order.scope == Scope.MAIN else "tree"
+            scope = SCOPES[order.scope]
             await self._attachments.with_keeper(lambda keeper: keeper.signal(key, order.signal, scope))
 
     async def _resize(self, sandbox: str, order: ResizeCommand) -> None:

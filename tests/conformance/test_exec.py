@@ -80,6 +80,24 @@ async def test_a_kill_takes_the_whole_tree(tmp_path: Path, name: str) -> None:
         assert not [mark.name for mark in marks if mark.exists()]
 
 
+async def test_a_kill_of_the_rest_leaves_the_command_itself(tmp_path: Path, name: str) -> None:
+    script = (
+        "trap '' TERM; setsid sh -c 'while :; do date > left; sleep 0.02; done' & "
+        "(sh -c 'while :; do date > orphan; sleep 0.02; done' &) ; read word; echo still $word"
+    )
+    async with a_sandbox(tmp_path, name=name) as inside:
+        command = await inside.start("/bin/sh", "-c", script, stdin=b"")
+        marks = [inside.workspace / each for each in ("left", "orphan")]
+        await until(lambda: all(mark.exists() for mark in marks), "both are at work")
+        assert await command.signal(signal.SIGKILL, "rest") >= 2
+        for mark in marks:
+            mark.unlink()
+        await asyncio.sleep(0.3)
+        assert not [mark.name for mark in marks if mark.exists()]
+        command.write(b"here\n", eof=True)
+        assert (await command.wait()).out == "still here\n"
+
+
 async def test_a_terminal_is_one(tmp_path: Path, name: str) -> None:
     async with a_sandbox(tmp_path, name=name) as inside:
         script = "tty -s && stty size; trap 'echo interrupted; exit 7' INT; echo ready; while :; do sleep 0.05; done"

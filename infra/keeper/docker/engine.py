@@ -111,9 +111,7 @@ class Engine:
         count = 0
         for _ in range(HOST_ROUNDS if signum == signal.SIGKILL else 1):
             pids = await self.execs.host_pids(target.container)
-            got = await asyncio.to_thread(
-                signal_from_host, target.container, pids, exec_id, main, signum, tree=scope == "tree"
-            )
+            got = await asyncio.to_thread(signal_from_host, target.container, pids, exec_id, main, signum, scope)
             count = max(count, got)
             if not got:
                 break

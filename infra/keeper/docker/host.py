@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from infra.keeper.docker.shell import MARKER
+from infra.keeper.protocol import Scope
 
 
 class _Process(NamedTuple):
@@ -20,12 +21,15 @@ class _Process(NamedTuple):
     carries: bool
 
 
-def signal_from_host(container: str, pids: Iterable[int], exec_id: str, main: int, signum: int, *, tree: bool) -> int:
+def signal_from_host(container: str, pids: Iterable[int], exec_id: str, main: int, signum: int, scope: Scope) -> int:
     """How many got it: 0 where we may not, or cannot see them. `main` as the host counts; 0 = not known."""
-    if not tree:
-        return _send(container, main, signum) if main else 0
+    if scope != "tree" and not main:
+        return 0
+    if scope == "main":
+        return _send(container, main, signum)
     table = [process for pid in pids if (process := _look(container, pid, exec_id)) is not None]
-    return sum(_send(container, pid, signum) for pid in sorted(_tree(table, main)))
+    spared = {main} if scope == "rest" else set()
+    return sum(_send(container, pid, signum) for pid in sorted(_tree(table, main) - spared))
 
 
 def _tree(table: list[_Process], main: int) -> set[int]:

@@ -67,15 +67,16 @@ find() {{
   grow
 }}
 F=" $R "
+if [ $O != tree ] && [ -z "$R" ]; then
+  look
+  for t in $T; do split $t; [ $q = 0 ] && carries $p && R=$p && break; done
+fi
 if [ $O = main ]; then
-  if [ -z "$R" ]; then
-    look
-    for t in $T; do split $t; [ $q = 0 ] && carries $p && R=$p && break; done
-  fi
   [ -n "$R" ] && kill -$G $R && echo 1 || echo 0
   exit
 fi
 K=" " c=0 i=0 new=1
+[ $O = rest ] && K=" $R "
 while [ -n "$new" ] && [ $i -lt {ROUNDS} ]; do
   new= i=$((i + 1))
   find

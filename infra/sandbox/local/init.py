@@ -296,28 +296,29 @@ class Init:
 
     def signal(self, command: processes.Command, request: dict[str, object]) -> int:
         signum = processes.integer(request.get("signum"), 1, 64)
-        if request.get("scope", "tree") == "tree":
-            return self.signal_tree(command, signum)
+        scope = request.get("scope", "tree")
+        if scope in ("tree", "rest"):
+            return self.signal_tree(command, signum, spare=command.pid if scope == "rest" else None)
         return int(command.ended is None and processes.send_signal(command.pid, signum))
 
     def tree(self, command: processes.Command, table: dict[int, processes.Process]) -> set[int]:
         return command.tree(table, {pid for pid, each in self.children.items() if each.command is not command})
 
-    def signal_tree(self, command: processes.Command, signum: int) -> int:
-        """Signals every process of the command; SIGKILL again and again until no new one is found."""
+    def signal_tree(self, command: processes.Command, signum: int, spare: int | None = None) -> int:
+        """Signals every process of the command but `spare`; SIGKILL again and again until no new one is found."""
         reached: set[tuple[int, int]] = set()
         for _ in range(KILL_ROUNDS if signum == signal.SIGKILL else 1):
             try:
                 table = processes.living()
             except OSError:
                 break
-            found = {(pid, table[pid].started) for pid in self.tree(command, table)} - reached
+            found = {(pid, table[pid].started) for pid in self.tree(command, table) if pid != spare} - reached
             for pid, _started in found:
                 processes.send_signal(pid, signum)
             reached |= found
             if not found:
                 return len(reached)
-        if signum == signal.SIGKILL:
+        if signum == signal.SIGKILL and spare is None:
             self.unfinished.append(command)
         return len(reached)
 
