@@ -12,18 +12,19 @@ from contracts.errors import SandboxInvalidState
 from contracts.events import agent as facts
 from infra.client import Sandbox
 from tests.agents.conformance.scenes import begin, fresh_marker, has_file, shape, story, told, until
-from tests.agents.rig import Call, Crash, Rig, Say, Think, World
+from tests.agents.rig import Call, Crash, Rig, Say, Think, Turn, World
 
-RUNTIMES = ("script", "acp", "claude", "openhands")
+RIGS = {"script": "scripted", "acp": "acp", "claude": "claude", "openhands": "openhands"}
 HEARS = "until [ -e {0} ]; do sleep 0.02; done"
-DEAF = "trap '' TERM INT; setsid sh -c 'while :; do date >child; sleep 0.02; done' & while :; do date >own; sleep 0.02; done"
+BEAT = "while :; do date >{0}; sleep 0.02; done"
+DEAF = f"trap '' TERM INT; setsid sh -c '{BEAT.format('child')}' & {BEAT.format('own')}"
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(240)]
 
 
-@pytest.fixture(scope="module", params=RUNTIMES)
+@pytest.fixture(scope="module", params=sorted(RIGS))
 def rig(request: pytest.FixtureRequest) -> Rig:
-    made: Rig = importlib.import_module(f"tests.agents.{request.param}.rig").make_rig()
+    made: Rig = importlib.import_module(f"tests.agents.{RIGS[request.param]}.rig").make_rig()
     return made
 
 
@@ -63,7 +64,7 @@ async def test_every_step_of_a_task_is_on_the_record_and_its_files_change(rig: R
     assert [each.tool for each in uses] == [rig.tool, rig.tool]
     assert [each.call for each in uses] == [each.call for each in results]
     assert "grown" in results[1].output
-    assert (await sandbox.files.read("leaf.txt")).text == "grown"
+    assert (await sandbox.run("cat leaf.txt")).stdout == b"grown"
     assert (result.turns, result.tool_calls) == (1, 2) or result.turns > 1
     if rig.counts:
         assert result.tokens > 0
@@ -185,21 +186,19 @@ async def test_a_run_that_is_stopped_leaves_nothing_behind(rig: Rig, sandbox: Sa
 async def test_a_killed_service_finds_its_run_again_and_tells_nothing_twice(
     rig: Rig, world: World, sandbox: Sandbox
 ) -> None:
-    steps = (
-        Say("begin"),
-        Call("echo a >> steps.txt"),
-        Call(HEARS.format("{0}")),
-        Call("echo b >> steps.txt"),
-        Say("end"),
-    )
-
-    def told_with(gate: str) -> tuple[object, ...]:
-        return tuple(Call(step.shell.format(gate)) if isinstance(step, Call) else step for step in steps)
+    def steps(gate: str) -> Turn:
+        return (
+            Say("begin"),
+            Call("echo a >> steps.txt"),
+            Call(HEARS.format(gate)),
+            Call("echo b >> steps.txt"),
+            Say("end"),
+        )
 
     await sandbox.run("touch open-gate")
-    calm = await begin(rig, sandbox, told_with("open-gate"))  # type: ignore[arg-type]
+    calm = await begin(rig, sandbox, steps("open-gate"))
     assert (await calm.wait()).outcome == "completed", await story(calm)
-    disturbed = await begin(rig, sandbox, told_with("late-gate"))  # type: ignore[arg-type]
+    disturbed = await begin(rig, sandbox, steps("late-gate"))
     await until(disturbed, facts.AgentToolUse, count=2)
     await world.node.restart("agent")
     await world.node.restart("agent")
@@ -247,7 +246,7 @@ async def test_a_sandbox_that_is_recovered_has_its_conversation_go_on(rig: Rig, 
         await sandbox.agent.message(f"{marker} go on")
     result = await run.wait()
     assert result.outcome == "completed", await story(run)
-    assert (await sandbox.files.read("kept.txt")).text == "kept\n"
+    assert (await sandbox.run("cat kept.txt")).stdout == b"kept\n"
     attempts = await told(run, facts.AgentAttached)
     if attempts:
         assert [each.attempt for each in attempts] == [1, 2]
@@ -258,7 +257,7 @@ async def test_a_sandbox_that_is_recovered_has_its_conversation_go_on(rig: Rig, 
 async def test_tokens_beyond_the_budget_end_the_run_with_that_reason(rig: Rig, sandbox: Sandbox) -> None:
     if not rig.counts:
         pytest.skip("this runtime has no model behind it")
-    steps = (*(Call(f"echo {number}") for number in range(5)), Say("never"))
+    steps: Turn = (Call("echo 1"), Call("echo 2"), Call("echo 3"), Call("echo 4"), Say("never"))
     run = await begin(rig, sandbox, steps, max_tokens=20)
     result = await run.wait()
     assert result.outcome == "completed", await story(run)
