@@ -5,7 +5,7 @@ import contextlib
 import logging
 import signal
 from collections.abc import Coroutine
-from typing import Any
+from typing import Any, TypeVar
 
 from contracts.agents import Agents
 from contracts.errors import AgentFailed, ClocheError, Failure
@@ -24,6 +24,7 @@ from services.agent.standing import Moved, Standing
 from services.agent.story import story_of
 
 logger = logging.getLogger(__name__)
+T = TypeVar("T")
 
 LOOK_S = 5.0
 ATTEMPTS = 5
@@ -54,6 +55,8 @@ class Conductor:
             await self._attempts()
         except Moved:
             return
+        except Stopped as stopped:
+            await self._end(facts.AgentCompleted(run=self.record.run, reason=f"stopped: {stopped}"))
         except ClocheError as error:
             await self._end(facts.AgentError(run=self.record.run, failure=error.failure(), detail=_last_words(error)))
         except Exception as error:
@@ -64,7 +67,7 @@ class Conductor:
     async def _attempts(self) -> None:
         attempt, story, lost, vain = max(self.record.attempt, 1), self.record.story, None, 0
         while True:
-            state = await self._standing.running(lost)
+            state = await self._unless_stopped(self._standing.running(lost))
             told = self.record.sequence
             if lost is not None:
                 story = story_of(state, self.record)
@@ -134,17 +137,16 @@ class Conductor:
         if words := overrun(self.record.started, self.record.spent):
             raise BudgetSpent(words)
         drive = _task(self._runtime.drive(stage))
-        others = [_task(self._mind(stage)), _task(stage.partials.run())]
-        try:
-            await asyncio.wait([drive, *others], return_when=asyncio.FIRST_COMPLETED)
-            for task in others:
-                if task.done():
-                    task.result()
-            return drive.result()  # type: ignore[no-any-return]
-        finally:
-            for task in (drive, *others):
-                task.cancel()
-            await asyncio.gather(drive, *others, return_exceptions=True)
+        return await _first(drive, _task(self._mind(stage)), _task(stage.partials.run()), _task(self._standing.moves()))
+
+    async def _unless_stopped(self, waiting: Coroutine[Any, Any, T]) -> T:
+        """Raises `Stopped`."""
+        return await _first(_task(waiting), _task(self._stopped()))
+
+    async def _stopped(self) -> None:
+        while self.record.stop_asked is None:
+            await self.record.changed()
+        raise Stopped(self.record.stop_asked.reason or "asked")
 
     async def _mind(self, stage: Stage) -> None:
         """Raises `Stopped`, `BudgetSpent` for time, `AgentFailed` for a program that hangs."""
@@ -194,8 +196,23 @@ class Conductor:
             await stage.commands.signal(number)
 
 
-def _task(work: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
+def _task(work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
     return asyncio.create_task(work)
+
+
+async def _first(wanted: "asyncio.Task[T]", *others: "asyncio.Task[None]") -> T:
+    """What is wanted, unless one of the others raises before. None of them is left running."""
+    tasks: list[asyncio.Task[Any]] = [wanted, *others]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in others:
+            if task.done():
+                task.result()
+        return wanted.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _last_words(error: ClocheError) -> str:

@@ -3,7 +3,7 @@
 from contracts import codec, subjects
 from contracts.agents import Agents
 from contracts.commands import agent as orders
-from contracts.errors import Invalid, SandboxInvalidState
+from contracts.errors import Invalid, SandboxInvalidState, SandboxResourceLimitExceeded
 from contracts.events import agent as facts
 from contracts.message import Fact, Order
 from infra.bus.connection import Bus
@@ -15,6 +15,7 @@ from services.agent.runs import Runs
 from services.agent.transcripts import find_run
 
 CLIENT = "client"
+MOST_QUEUED = 1000
 
 
 class Orders:
@@ -36,7 +37,7 @@ class Orders:
     async def _start(self, sandbox: str, run: str, order: orders.StartAgent) -> None:
         state = await self._journal.lifecycle(sandbox)
         opened = await self._runs.open(sandbox)
-        if (opened is not None and opened.record.run == run) or await records.load(self._bus, sandbox, run) is not None:
+        if await records.is_begun(self._bus, sandbox, run):
             return
         refusal = may_start(
             state, sandbox=sandbox, node=self._journal.node, open_run=None if opened is None else opened.record.run
@@ -63,6 +64,8 @@ class Orders:
                 return
             if record.closed or record.ended:
                 raise self._nobody(sandbox, record.run)
+            if len(record.queued) >= MOST_QUEUED and isinstance(order, orders.MessageAgent | orders.GuideAgent):
+                raise SandboxResourceLimitExceeded(f"{MOST_QUEUED} messages wait for run {record.run!r} already")
             await conductor.pen.receive(command, _received(order, record, by))
 
     def _nobody(self, sandbox: str, run: str | None) -> SandboxInvalidState:

@@ -17,7 +17,7 @@ class Pen:
         return f"{self._journal.service}.{self._record.event_id(key)}" in self._record.told
 
     async def write(self, key: str, fact: Fact) -> None:
-        """Nothing where an earlier life did. Within one life a key is used once."""
+        """Nothing where an earlier life did, or this one a moment ago."""
         if not self.has(key):
             await self._append(self._record.event_id(key), bounded(fact), self._record.run)
 
@@ -26,6 +26,8 @@ class Pen:
         await self._append(f"{self._record.sandbox}.{self._record.run}.received.{order}", fact, order)
 
     async def _append(self, name: str, fact: Fact, command: str) -> None:
+        if not self._record.takes(name):
+            return
         written = self._journal.write(self._record.sandbox, fact, id=name, command=command)
         sequence = await self._journal.append(written)
         await self._record.apply(sequence, codec.decode_head(written.payload), fact)

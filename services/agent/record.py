@@ -15,6 +15,7 @@ from contracts.message import EventHead, Fact
 from infra.bus import reader
 from infra.bus.connection import Bus
 
+RECENT = 1000
 PROMPT = "prompt"
 """Where something is delivered that begins a turn."""
 
@@ -135,6 +136,7 @@ class Record:
         self.partial_told: dict[str, int] = {}
         """Characters of each message that were told in parts."""
         self._news = asyncio.Condition()
+        self._recent: dict[str, None] = {}
 
     @property
     def run(self) -> str:
@@ -142,6 +144,15 @@ class Record:
 
     def event_id(self, key: str) -> str:
         return f"{self.sandbox}.{self.run}.{digest(key)}"
+
+    def takes(self, name: str) -> bool:
+        """False for an event that was written lately, by this very life."""
+        if name in self._recent:
+            return False
+        self._recent[name] = None
+        if len(self._recent) > RECENT:
+            del self._recent[next(iter(self._recent))]
+        return True
 
     async def changed(self) -> None:
         """Wait for the next event."""
@@ -247,10 +258,18 @@ class Record:
         self.paused, self.paused_at, self.resume_asked = False, None, None
 
 
+async def is_begun(bus: Bus, sandbox: str, run: str) -> bool:
+    """Raises `Unavailable`."""
+    return await reader.last(bus, subjects.event(sandbox, "agent.started", run)) is not None
+
+
 async def load(bus: Bus, sandbox: str, run: str) -> Record | None:
-    """From the log; None where no such run was begun in this sandbox. Waits out lost connections."""
+    """From the log; None where no such run was begun in this sandbox. Raises `Unavailable`."""
+    begun = await reader.last(bus, subjects.event(sandbox, "agent.started", run))
+    if begun is None:
+        return None
     record: Record | None = None
-    async for entry in reader.read(bus, subjects.events_of(sandbox, scope=run), 1, follow=False):
+    async for entry in reader.read(bus, subjects.events_of(sandbox, scope=run), begun.seq, follow=False):
         try:
             head = codec.decode_head(entry.data)
             fact = codec.decode_fact(head)

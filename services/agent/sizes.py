@@ -12,6 +12,7 @@ TEXT = 200_000
 """Characters of a message or a thought."""
 RESULT = 64_000
 NAME = 200
+PATH = 2000
 INPUT = 200_000
 """Bytes of a tool call's arguments, as JSON."""
 SHOWN = 20_000
@@ -33,26 +34,39 @@ def bounded(fact: Fact) -> Fact:
     match fact:
         case facts.AgentMessage():
             text, truncated = cut(fact.text, TEXT)
-            return replace(fact, text=text, truncated=truncated or fact.truncated)
+            message, parent = cut(fact.message, NAME).text, _name(fact.parent)
+            return replace(fact, text=text, message=message, parent=parent, truncated=truncated or fact.truncated)
         case facts.AgentThinking():
-            return replace(fact, text=cut(fact.text, TEXT).text)
+            return replace(fact, text=cut(fact.text, TEXT).text, message=cut(fact.message, NAME).text)
         case facts.AgentToolUse():
             given, truncated = arguments(fact.input)
             tool, call = cut(fact.tool, NAME).text, cut(fact.call, NAME).text
-            return replace(fact, tool=tool, call=call, input=given, truncated=truncated)
+            parent = _name(fact.parent)
+            return replace(fact, tool=tool, call=call, input=given, parent=parent, truncated=truncated)
         case facts.AgentToolResult():
             text, truncated = cut(fact.output, RESULT)
             call = cut(fact.call, NAME).text
             return replace(fact, call=call, output=text, truncated=truncated or fact.truncated)
         case facts.AgentApprovalRequested():
             given, _ = arguments(fact.input)
-            return replace(fact, tool=cut(fact.tool, NAME).text, input=given, reason=cut(fact.reason, SHOWN).text)
+            reason, call = cut(fact.reason, SHOWN).text, _name(fact.call)
+            return replace(fact, tool=cut(fact.tool, NAME).text, input=given, reason=reason, call=call)
+        case facts.AgentRejected():
+            return replace(fact, tool=cut(fact.tool, NAME).text, call=_name(fact.call))
+        case facts.AgentDelivered():
+            return replace(fact, key=cut(fact.key, NAME).text, call=_name(fact.call))
+        case facts.AgentTranscript():
+            return replace(fact, session=cut(fact.session, NAME).text, path=cut(fact.path, PATH).text)
         case facts.AgentCompleted():
             return replace(fact, result=cut(fact.result, TEXT).text, reason=cut(fact.reason, SHOWN).text)
         case facts.AgentError():
             failure = replace(fact.failure, message=cut(fact.failure.message, SHOWN).text)
             return replace(fact, failure=failure, detail=cut(fact.detail, SHOWN).text)
     return fact
+
+
+def _name(text: str | None) -> str | None:
+    return None if text is None else cut(text, NAME).text
 
 
 class Arguments(NamedTuple):

@@ -22,6 +22,7 @@ class Standing:
         self._sandbox = sandbox
         self._node = node
         self._news = asyncio.Event()
+        self._moved = asyncio.Event()
         self._gone = False
 
     def notice(self, state: SandboxState) -> None:
@@ -29,6 +30,7 @@ class Standing:
         if state.sandbox == self._sandbox:
             self._gone = state.status == Status.REMOVED
             self._news.set()
+            self._moved.set()
 
     async def running(self, lost: str | None) -> SandboxState:
         """Its state once it runs; `lost` is the life of it in which something was lost, so that another may come.
@@ -42,6 +44,15 @@ class Standing:
                 return state
             if state.status != Status.RUNNING:
                 await self._news.wait()
+
+    async def moves(self) -> None:
+        """Raises `Moved` when it does."""
+        while True:
+            self._moved.clear()
+            state = self._lifecycles.get(self._sandbox)
+            if state is not None and state.node != self._node:
+                raise Moved
+            await self._moved.wait()
 
     async def falls(self, before: SandboxState, within_s: float) -> bool:
         """Whether it is no longer as it was, or comes not to be within that time. Raises what `running` raises."""

@@ -1,5 +1,7 @@
 """What people and the guardian say to a run, and when the runtime gets to hear it."""
 
+import asyncio
+
 from contracts.events import agent as facts
 from services.agent.budget import BudgetSpent
 from services.agent.pen import Pen
@@ -11,6 +13,7 @@ class Steering:
         self._pen = pen
         self._record = record
         self._handed: set[str] = set()
+        self._taking = asyncio.Lock()
 
     def waiting(self) -> tuple[Steer, ...]:
         """Said and not delivered, in the order in which it was said."""
@@ -27,9 +30,11 @@ class Steering:
         The same again for the same key, also after a crash. So ask only for what is not done yet, and see to it that
         giving it twice is giving it once.
         """
-        known = self._record.delivered.get(key)
-        if known is not None:
-            return tuple(known)
+        async with self._taking:
+            known = self._record.delivered.get(key)
+            return tuple(await self._deliver(key, where, call) if known is None else known)
+
+    async def _deliver(self, key: str, where: str, call: str | None) -> list[Steer]:
         for steer in self.waiting():
             told = facts.AgentDelivered(
                 run=self._record.run,
@@ -42,7 +47,7 @@ class Steering:
                 process=self._record.process,
             )
             await self._pen.write(f"delivered/{key}/{steer.order}", told)
-        return tuple(self._record.delivered.get(key, ()))
+        return self._record.delivered.get(key, [])
 
     async def next_turn(self, key: str) -> tuple[Steer, ...]:
         """A turn is over: what the next begins with; empty where the run is to end now.
