@@ -19,7 +19,7 @@ from infra.sandbox.providers import load_provider
 from infra.target import DockerTarget
 from services.cli.bench.bare import bubblewrap, timed
 from services.cli.bench.bare_docker import has_command_line
-from services.cli.bench.figure import Figure
+from services.cli.bench.figure import Aim, Figure
 from services.cli.bench.percentile import percentile
 from services.cli.bench.rig import Rig
 from services.cli.bench.sizes import Sizes
@@ -28,6 +28,7 @@ AGAIN_AND_AGAIN = {"restart": {"policy": "always", "max_attempts": 100, "backoff
 """So that what is measured is the recovery, and not the wait before it."""
 BACK_S = 60.0
 PERCENTS = (50, 99)
+DIED_MS = 2000
 TOLD = ("health.died", "sandbox.recovered")
 
 
@@ -139,11 +140,11 @@ def _beside(isolation: Isolation) -> str:
 
 
 def _figures(where: str, took: list[Took], bare: list[float], beside: str) -> list[Figure]:
-    died = _of(f"death → `health.died` {where}", [each.died for each in took], [], "")
+    died = _of(f"death → `health.died` {where}", [each.died for each in took], [], "", Aim(below=DIED_MS))
     return died + _of(f"death → `sandbox.recovered` {where}", [each.recovered for each in took], bare, beside)
 
 
-def _of(what: str, values: list[float], bare: list[float], beside: str) -> list[Figure]:
+def _of(what: str, values: list[float], bare: list[float], beside: str, aim: Aim | None = None) -> list[Figure]:
     measured = bare if any(bare) else []
     return [
         Figure(
@@ -152,6 +153,7 @@ def _of(what: str, values: list[float], bare: list[float], beside: str) -> list[
             unit="ms",
             bare=percentile(measured, percent) if measured else None,
             beside=beside if measured else "",
+            aim=aim,
         )
         for percent in PERCENTS
     ]
