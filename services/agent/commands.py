@@ -35,6 +35,7 @@ class Commands:
         self._sandbox = Sandbox(bus, state)
         self._record = record
         self.running: dict[str, Execution] = {}
+        """Also those that nobody waits for any more, because the run is to end."""
 
     async def run(
         self,
@@ -63,9 +64,12 @@ class Commands:
             await execution.close_stdin()
         self.running[exec_id] = execution
         try:
-            return await self._collect(execution)
-        finally:
+            carried = await self._collect(execution)
+        except ClocheError:
             self.running.pop(exec_id, None)
+            raise
+        self.running.pop(exec_id, None)
+        return carried
 
     async def stop(self, reason: str, *, grace_ms: int = 500) -> None:
         """End all that run now, with their trees."""

@@ -7,6 +7,7 @@ from the beginning, and what was said to it is not said again.
 import asyncio
 import collections
 import contextlib
+import signal
 from collections.abc import AsyncIterator, Mapping, Sequence
 
 from contracts import codec, subjects
@@ -168,8 +169,9 @@ class Process:
         )
 
     async def cancel(self, reason: str, *, grace_ms: int = 2000) -> None:
-        """It ends, with everything that it started."""
+        """It ends, with everything that it started: that at once, the program itself after the grace at the latest."""
         if self.result is None:
+            await self._order(SignalCommand(exec=self.id, signal=signal.SIGKILL, scope=Scope.REST))
             await self._order(SignalCommand(exec=self.id, cancel=True, grace_ms=grace_ms, reason=reason[:1000]))
 
     async def _order(self, order: Order, name: str | None = None) -> None:

@@ -1,6 +1,7 @@
 """What every runtime promises, stated once."""
 
 import asyncio
+import contextlib
 import importlib
 from collections.abc import AsyncIterator
 
@@ -37,6 +38,14 @@ async def world(rig: Rig, tmp_path_factory: pytest.TempPathFactory) -> AsyncIter
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def sandbox(rig: Rig, world: World) -> Sandbox:
     return await rig.sandbox(world)
+
+
+@pytest_asyncio.fixture(autouse=True, loop_scope="module")
+async def nobody_is_left(sandbox: Sandbox) -> AsyncIterator[None]:
+    """What a failed test leaves open must not fail the others."""
+    yield
+    with contextlib.suppress(SandboxInvalidState):
+        await sandbox.agent.stop("the test is over", wait=True)
 
 
 def asking(rig: Rig) -> TypedRule:
@@ -235,7 +244,7 @@ async def test_a_later_run_goes_on_with_the_conversation_of_an_earlier_one(rig: 
 
 
 async def test_a_sandbox_that_is_recovered_has_its_conversation_go_on(rig: Rig, world: World) -> None:
-    sandbox = await rig.sandbox(world, recovery={"restart": "on_failure"})
+    sandbox = await rig.sandbox(world)
     marker = fresh_marker()
     turns = ((Call("echo kept > kept.txt"), Call(HEARS.format("go-3")), Say("whole")), (Say("I was told."),))
     run = await begin(rig, sandbox, *turns, marker=marker)
