@@ -2,12 +2,12 @@
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
 from contracts import subjects
 from contracts.commands.command import Asker
-from contracts.errors import ClocheError, from_failure
+from contracts.errors import ClocheError, Failure, from_failure
 from contracts.events.command import Stream
 from contracts.state import SandboxState
 from infra.bus import reader
@@ -17,6 +17,7 @@ from infra.client.sandbox import Sandbox
 from services.agent.process import ProcessLost
 from services.agent.record import Record, digest
 
+Falls = Callable[[], Awaitable[bool]]
 KEPT = 64 * 1024
 """Bytes of output that are held; the whole is on record."""
 
@@ -29,11 +30,19 @@ class Carried(NamedTuple):
     truncated: bool
 
 
+def is_the_sandboxs(failure: Failure | None) -> bool:
+    """Whether a command was rejected for a reason that may lie with the sandbox, not with what was to be run."""
+    return failure is not None and "reason" not in failure.details
+
+
 class Commands:
-    def __init__(self, bus: Bus, state: SandboxState, record: Record) -> None:
+    def __init__(self, bus: Bus, state: SandboxState, record: Record, falls: Falls) -> None:
+        """`falls`: whether the sandbox goes down about now."""
         self._bus = bus
         self._sandbox = Sandbox(bus, state)
         self._record = record
+        self._falls = falls
+        self._stopped: set[str] = set()
         self.running: dict[str, Execution] = {}
         """Also those that nobody waits for any more, because the run is to end."""
 
@@ -75,6 +84,7 @@ class Commands:
         """End all that run now, with their trees."""
         async with asyncio.TaskGroup() as tasks:
             for execution in list(self.running.values()):
+                self._stopped.add(execution.id)
                 tasks.create_task(execution.cancel(grace_ms=grace_ms, reason=reason[:1000]))
 
     async def signal(self, number: int) -> None:
@@ -93,6 +103,9 @@ class Commands:
         result = execution.result
         if result is None or result.outcome == "lost":
             raise ProcessLost(f"the command was lost: {result.cause if result else 'the log ended'}")
+        killed = result.outcome == "cancelled" or result.signal is not None or is_the_sandboxs(result.failure)
+        if killed and execution.id not in self._stopped and await self._falls():
+            raise ProcessLost("the sandbox went down with the command")
         if result.failure is not None:
             raise from_failure(result.failure)
         cut = total > len(head) + len(tail)

@@ -5,16 +5,18 @@ import contextlib
 import logging
 import signal
 from collections.abc import Coroutine
+from functools import partial
 from typing import Any, TypeVar
 
 from contracts.agents import Agents
-from contracts.errors import AgentFailed, ClocheError, Failure
+from contracts.errors import AgentFailed, ClocheError, Failure, SandboxError
 from contracts.events import agent as facts
 from contracts.message import Fact
 from infra import clock
 from infra.bus.connection import Bus
 from infra.journal import Journal
 from services.agent.budget import BudgetSpent, overrun, time_left
+from services.agent.commands import is_the_sandboxs
 from services.agent.pen import Pen
 from services.agent.process import ProcessLost
 from services.agent.record import Record
@@ -79,6 +81,7 @@ class Conductor:
                 record=self.record,
                 attempt=attempt,
                 story=story,
+                falls=partial(self._standing.falls, state, SOON_S),
             )
             try:
                 await self._attempt(stage)
@@ -104,6 +107,11 @@ class Conductor:
             await self._put_down(stage, error.message)
             raise
         except ProcessLost:
+            raise
+        except SandboxError as error:
+            if is_the_sandboxs(error.failure()) and await self._standing.falls(stage.state, SOON_S):
+                raise ProcessLost(error.message) from error
+            await self._put_down(stage, error.message)
             raise
         except ClocheError as error:
             await self._put_down(stage, error.message)
@@ -137,7 +145,7 @@ class Conductor:
         if words := overrun(self.record.started, self.record.spent):
             raise BudgetSpent(words)
         drive = _task(self._runtime.drive(stage))
-        return await _first(drive, _task(self._mind(stage)), _task(stage.partials.run()), _task(self._standing.moves()))
+        return await _first(drive, _task(self._mind(stage)), _task(stage.partials.run()), _task(self._standing.goes()))
 
     async def _unless_stopped(self, waiting: Coroutine[Any, Any, T]) -> T:
         """Raises `Stopped`."""

@@ -14,7 +14,7 @@ from infra.client.files import Files
 from infra.journal import Journal
 from services.agent.approving import Approving
 from services.agent.budget import BudgetSpent, overrun
-from services.agent.commands import Commands
+from services.agent.commands import Commands, Falls
 from services.agent.lines import Line
 from services.agent.partials import Partials
 from services.agent.pen import Pen
@@ -38,6 +38,7 @@ class Stage:
         record: Record,
         attempt: int,
         story: str,
+        falls: Falls,
     ) -> None:
         self._bus = bus
         self._record = record
@@ -55,7 +56,7 @@ class Stage:
         self.steering = Steering(self._pen, record)
         self.partials = Partials(self._pen, record.run, record.partial_told)
         self.transcripts = Transcripts(bus, self._pen, record, state.spec)
-        self.commands = Commands(bus, state, record)
+        self.commands = Commands(bus, state, record, falls)
         self.processes: list[Process] = []
 
     @property

@@ -45,13 +45,11 @@ class Standing:
             if state.status != Status.RUNNING:
                 await self._news.wait()
 
-    async def moves(self) -> None:
-        """Raises `Moved` when it does."""
+    async def goes(self) -> None:
+        """Raises `Moved` when it does, `SandboxInvalidState` when it is stopped or removed."""
         while True:
             self._moved.clear()
-            state = self._lifecycles.get(self._sandbox)
-            if state is not None and state.node != self._node:
-                raise Moved
+            self._state()
             await self._moved.wait()
 
     async def falls(self, before: SandboxState, within_s: float) -> bool:
