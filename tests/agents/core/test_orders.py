@@ -121,3 +121,17 @@ async def test_a_stop_is_obeyed_while_the_sandbox_is_frozen(sandbox: Sandbox) ->
         await sandbox.agent.stop("enough", wait=True)
     assert [each.reason for each in await told(run, facts.AgentCompleted)] == ["stopped: enough"]
     await sandbox.resume()
+
+
+async def test_a_run_whose_sandbox_was_removed_while_nobody_looked_is_ended_afterwards(
+    node: AgentNode, cloche: Cloche
+) -> None:
+    sandbox = await cloche.create()
+    run = await begin(RIG, sandbox, (WAITS, Say("never")))
+    await until(run, facts.AgentToolUse)
+    await node.services["agent"].kill()
+    await sandbox.remove()
+    await node.services["agent"].start()
+    result = await run.wait()
+    assert result.failure is not None
+    assert (result.failure.code, "removed" in result.failure.message) == ("SANDBOX_INVALID_STATE", True)
