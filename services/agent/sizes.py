@@ -49,8 +49,8 @@ def bounded(fact: Fact) -> Fact:
             return replace(fact, call=call, output=text, truncated=truncated or fact.truncated)
         case facts.AgentApprovalRequested():
             given, _ = arguments(fact.input)
-            reason, call = cut(fact.reason, SHOWN).text, _name(fact.call)
-            return replace(fact, tool=cut(fact.tool, NAME).text, input=given, reason=reason, call=call)
+            tool, reason = cut(fact.tool, NAME).text, cut(fact.reason, SHOWN).text
+            return replace(fact, tool=tool, input=given, reason=reason, call=_name(fact.call))
         case facts.AgentRejected():
             return replace(fact, tool=cut(fact.tool, NAME).text, call=_name(fact.call))
         case facts.AgentDelivered():
