@@ -149,6 +149,9 @@ def apply(state: RunState, head: EventHead, fact: Fact) -> RunState:
             return _standing(replace(state, paused=True, reason=brief(fact.reason)))
         case agent.AgentResumed():
             return _standing(replace(state, paused=False, reason=""))
+        case agent.AgentInterrupted():
+            # The tool calls that waited for leave are not made any more.
+            return replace(state, pending=(), pending_more=0)
         case agent.AgentCompleted():
             return _ended(state, head, RunStatus.COMPLETED, fact.reason)
         case agent.AgentError(final=True):
@@ -161,7 +164,7 @@ def apply(state: RunState, head: EventHead, fact: Fact) -> RunState:
             return _delivered(state, fact)
         case agent.AgentApprovalRequested():
             return _asked(state, head, fact)
-        case agent.AgentRejected(by="policy", expired=False):
+        case agent.AgentRejected(by="policy", expired=False) if fact.approval not in _approvals(state):
             # A rule's own denial, which nobody was asked about.
             return state
         case agent.UserApprove() | agent.UserReject():
@@ -228,6 +231,10 @@ def _asked(state: RunState, head: EventHead, fact: agent.AgentApprovalRequested)
         expires_at=expires,
     )
     return replace(state, pending=(*state.pending, asked))
+
+
+def _approvals(state: RunState) -> set[str]:
+    return {each.approval for each in state.pending}
 
 
 def _settled(state: RunState, approval: str) -> RunState:

@@ -69,6 +69,8 @@ def _alive(state: SandboxState, plot: Plot, now: datetime.datetime) -> Iterator[
         yield Advice(do=f"cloche recover {name}", why="make it anew, with its workspace; what runs in it ends")
     elif state.status == Status.PAUSED:
         yield Advice(do=f"cloche resume {name}", why="let it go on")
+    elif any(run.is_open and run.pending for run in state.runs):
+        yield Advice(do=f"cloche agent pending {name}", why="its agent waits for your answer")
 
 
 def _stopped(state: SandboxState, plot: Plot, head: int) -> Iterator[Advice]:

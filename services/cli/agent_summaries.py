@@ -13,7 +13,7 @@ def of_agent(fact: Fact) -> str | None:
         case agent.AgentThinking() | agent.AgentMessage():
             return f"{fact.run}  {fact.text}"
         case agent.AgentToolUse():
-            return f"{fact.run}  {fact.tool} {_plain(fact.input)}"
+            return f"{fact.run}  {fact.tool} {plain(fact.input)}"
         case agent.AgentToolResult():
             return f"{fact.run}  {'done' if fact.ok else 'failed'}: {fact.output}"
         case agent.AgentMetrics():
@@ -21,19 +21,37 @@ def of_agent(fact: Fact) -> str | None:
             return f"{fact.run}  ${fact.cost_usd:.4f}, {tokens} tokens, {fact.turns} turns"
         case agent.AgentCompleted():
             return f"{fact.run}  {fact.reason}: {fact.result}"
+        case agent.AgentError(final=False):
+            return f"{fact.run}  goes on after {fact.failure.code}: {fact.failure.message}"
         case agent.AgentError():
             return f"{fact.run}  {fact.failure.code}: {fact.failure.message}"
         case agent.AgentInterrupted() | agent.UserInterrupt():
             return f"{fact.run}  {fact.reason}"
         case agent.UserMessage() | agent.UserGuidance():
             return f"{fact.run}  {fact.text}"
-    return _of_approval(fact)
+    return _of_standing(fact) or _of_approval(fact)
+
+
+def _of_standing(fact: Fact) -> str | None:
+    match fact:
+        case agent.AgentAttached():
+            return f"{fact.run}  attempt {fact.attempt}: {fact.process}{f'  {fact.reason}' if fact.reason else ''}"
+        case agent.AgentPaused() | agent.UserPause() | agent.UserStop() | agent.AgentWaiting():
+            return f"{fact.run}  {fact.reason}".rstrip()
+        case agent.AgentResumed() | agent.UserResume():
+            return fact.run
+        case agent.AgentDelivered():
+            where = {"prompt": "begins a turn", "tool_call": "before the next tool call"}.get(fact.where, "in the turn")
+            return f"{fact.run}  the {fact.kind} [{fact.sequence}] {where}"
+        case agent.AgentTranscript():
+            return f"{fact.run}  {fact.path}  {'' if fact.replaces else '+'}{fact.size} bytes"
+    return None
 
 
 def _of_approval(fact: Fact) -> str | None:
     match fact:
         case agent.AgentApprovalRequested():
-            return f"{fact.run}  {fact.approval}  may it {fact.tool} {_plain(fact.input)}"
+            return f"{fact.run}  {fact.approval}  may it {fact.tool} {plain(fact.input)}"
         case agent.AgentRejected(expired=True):
             return f"{fact.run}  {fact.approval}  expired"
         case agent.AgentApproved() | agent.AgentRejected():
@@ -43,7 +61,7 @@ def _of_approval(fact: Fact) -> str | None:
     return None
 
 
-def _plain(arguments: JsonObject) -> str:
+def plain(arguments: JsonObject) -> str:
     """The one argument of a call that has one, else all of them as they stand."""
     if len(arguments) == 1 and isinstance(value := next(iter(arguments.values())), str):
         return value

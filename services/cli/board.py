@@ -17,6 +17,11 @@ from infra.client.vitals import Vitals, follow, newest
 from services.cli.use import ALIVE, Seen, seen
 
 PAGE = 500
+RUN_KINDS = (
+    "started", "waiting", "delivered", "paused", "resumed", "interrupted", "approval_requested", "approved", "rejected",
+    "completed", "error",
+)  # fmt: skip
+"""What an agent is at; what it says meanwhile is bulk."""
 
 
 class Board:
@@ -70,6 +75,8 @@ class Board:
         filters = [*subjects.events_of(family="sandbox"), *subjects.events_of(family="health")]
         for kind in ("started", *TERMINAL):
             filters += subjects.events_of(family="command", kind=kind, scope="*")
+        for kind in RUN_KINDS:
+            filters += subjects.events_of(family="agent", kind=kind, scope="*")
         async for entry in reader.read(self._cloche.bus, filters, self._applied + 1, follow=True):
             self._move(entry)
 

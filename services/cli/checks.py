@@ -31,6 +31,8 @@ def checks(pytest_arguments: tuple[str, ...]) -> tuple[Check, ...]:
             "tests",
             (
                 *(sys.executable, "-m", "pytest", "-q", "-n", str(WORKERS), "--dist", "loadfile"),
+                # The tests know which files take longest; that is not always where there are most of them.
+                "--no-loadscope-reorder",
                 *pytest_arguments,
             ),
         ),

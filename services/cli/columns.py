@@ -10,6 +10,8 @@ from rich.console import JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
+from contracts.runs import RunState
+from services.cli.escaping import printable
 from services.cli.measures import percent, size
 from services.cli.use import NOTHING, Seen
 
@@ -43,6 +45,24 @@ def _cpu(row: Seen) -> str:
     return percent(row.fresh_use.cpu_percent) if row.fresh_use else NOTHING
 
 
+def _open_run(row: Seen) -> RunState | None:
+    return next((run for run in reversed(row.state.runs) if run.is_open), None)
+
+
+def _agent(row: Seen) -> str:
+    run = _open_run(row)
+    return "" if run is None else f"{printable(run.runtime)} {'asks' if _questions(run) else run.status}"
+
+
+def _questions(run: RunState) -> int:
+    return sum(not each.answered for each in run.pending) + run.pending_more
+
+
+def _asks(row: Seen) -> int:
+    run = _open_run(row)
+    return len(row.state.approvals.pending) + (0 if run is None else _questions(run))
+
+
 def _age(since: datetime.datetime, now: datetime.datetime) -> str:
     seconds = int((now - since).total_seconds())
     for length, unit in ((86_400, "d"), (3600, "h"), (60, "m")):
@@ -61,8 +81,10 @@ STATUS = Column("STATUS", lambda row: str(row.state.status))
 HEALTH = Column("HEALTH", lambda row: row.health)
 OVERDUE = Column("SEEN", lambda row: ago(row) if row.overdue else "", rank=1)
 """Only there when somebody should have looked and has not."""
-ASKS = Column("ASKS", lambda row: str(len(row.state.approvals.pending) or ""), rank=1, right=True)
-"""Only there when a host waits for an answer: `cloche net` shows which."""
+ASKS = Column("ASKS", lambda row: str(_asks(row) or ""), rank=1, right=True)
+"""Only there when somebody waits for an answer: `cloche net` and `cloche agent pending` show which."""
+AGENT = Column("AGENT", _agent, rank=2)
+"""Only there when one is at work somewhere."""
 CPU = Column("CPU", _cpu, rank=3, right=True)
 MEMORY = Column("MEMORY", _memory, rank=2, right=True)
 DISK = Column("DISK", _disk, rank=4, right=True)

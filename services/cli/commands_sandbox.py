@@ -74,7 +74,8 @@ def ps(
     """List sandboxes, with their health and what they use.
 
     A narrow terminal shows fewer columns; --json has everything. SEEN is there when nobody has looked for too long,
-    ASKS when requests wait for an answer (`cloche net`).
+    ASKS when something waits for an answer (`cloche net`,
+    `cloche agent pending`), AGENT when one is at work.
     """
     query = ListSandboxes(include_removed=everything, status=status, task_id=task)
 

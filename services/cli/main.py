@@ -24,6 +24,8 @@ MODULES: dict[str, tuple[str, ...]] = {
     "commands_net": ("net",),
     "commands_secrets": ("secret",),
     "commands_guardian": ("guardian",),
+    "commands_agent": ("agent",),
+    "commands_mcp": ("mcp",),
     "commands_system": ("up", "down", "doctor", "provision"),
     "commands_devcontainer": ("devcontainer",),
     "commands_development": ("demo", "test", "bench", "schema"),

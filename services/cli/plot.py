@@ -6,11 +6,13 @@ from typing import NamedTuple
 from contracts import codec, subjects
 from contracts.errors import Invalid
 from contracts.events import sandbox
+from contracts.events.agent import AgentCompleted, AgentError, AgentStarted
 from contracts.events.audit import DeadLetter
 from contracts.events.command import CommandLost
 from contracts.events.guardian import GuardianEscalated, GuardianIntervention
 from contracts.events.health import HealthDied, HealthHealthy, HealthLimitExceeded, HealthUnhealthy
 from contracts.message import EventHead, Fact
+from contracts.runs import ends
 from contracts.state import SandboxState, apply
 
 KEPT_STEPS = 100
@@ -73,7 +75,9 @@ class Plot:
                 self._take_step(noted)
             case HealthDied() | HealthLimitExceeded() | HealthHealthy() | HealthUnhealthy():
                 self._take_health(noted)
-            case sandbox.SandboxNetworkChanged():
+            case sandbox.SandboxNetworkChanged() | AgentStarted():
+                self._keep(self.moves, noted)
+            case AgentCompleted() | AgentError() if ends(noted.fact):
                 self._keep(self.moves, noted)
             case _ if noted.head.type.startswith("sandbox."):
                 self._take_move(noted)
@@ -125,4 +129,6 @@ def filters(sandbox_id: str) -> list[str]:
         found += subjects.events_of(sandbox_id, family=family)
     for kind in ("intervention", "escalated"):
         found += subjects.events_of(sandbox_id, family="guardian", kind=kind)
+    for kind in ("started", "interrupted", "approval_requested", "approved", "rejected", "completed", "error"):
+        found += subjects.events_of(sandbox_id, family="agent", kind=kind, scope="*")
     return [*found, *subjects.events_of(sandbox_id, family="command", kind="lost", scope="*")]

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from contracts.events import sandbox
+from contracts.events.agent import AgentCompleted, AgentError, AgentStarted
 from contracts.events.audit import DeadLetter
 from contracts.events.command import CommandLost
 from contracts.events.guardian import GuardianEscalated, GuardianIntervention
@@ -15,6 +16,8 @@ from services.cli.story import Sentence
 
 MONITOR = "health-"
 """How the health monitor's orders are named; believed where the order says that nobody asked for it."""
+PROMPT = 200
+"""Characters of what an agent is to do."""
 ASKED = "asked"
 """The reason of those who give none."""
 
@@ -102,6 +105,12 @@ def _around(fact: Fact, plot: Plot) -> str | None:
             return f"made the guardian's rule {rule} take the step {step}: {text}"
         case DeadLetter() as letter:
             return f"had an order that was given up: {order_of(letter)}: {letter.reason.message} ({letter.reason.code})"
+        case AgentStarted(run=run, runtime=runtime, prompt=prompt):
+            return f"had an agent begin (run {run}, {runtime}): {prompt[:PROMPT]}"
+        case AgentCompleted(run=run, reason=reason):
+            return f"had its agent end (run {run}): {reason}"
+        case AgentError(run=run, failure=failure):
+            return f"had its agent fail (run {run}): {failure.message} ({failure.code})"
         case CommandLost() as lost:
             return f"lost the command {lost.exec}: {lost.cause}; {lost.detail}"
     return None

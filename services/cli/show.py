@@ -19,9 +19,9 @@ console = Console(highlight=False)
 PREVIEW = 100
 WIDE = 1000
 COLUMNS = (
-    columns.SANDBOX, columns.STATUS, columns.HEALTH, columns.OVERDUE, columns.ASKS, columns.CPU, columns.MEMORY,
-    columns.DISK, columns.PROCESSES, columns.RUNNING, columns.AGE, columns.ISOLATION, columns.NODE, columns.COMMANDS,
-    columns.TASK,
+    columns.SANDBOX, columns.STATUS, columns.HEALTH, columns.OVERDUE, columns.ASKS, columns.AGENT, columns.CPU,
+    columns.MEMORY, columns.DISK, columns.PROCESSES, columns.RUNNING, columns.AGE, columns.ISOLATION,
+    columns.NODE, columns.COMMANDS, columns.TASK,
 )  # fmt: skip
 
 

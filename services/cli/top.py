@@ -16,9 +16,9 @@ from services.cli.measures import percent, size
 from services.cli.use import Seen
 
 COLUMNS = (
-    columns.SANDBOX, columns.STATUS, columns.HEALTH, columns.CPU, columns.MEMORY, columns.DISK, columns.PROCESSES,
-    columns.Column("SEEN", columns.ago, rank=6, right=True), columns.RUNNING, columns.AGE, columns.ISOLATION,
-    columns.NODE, columns.TASK,
+    columns.SANDBOX, columns.STATUS, columns.HEALTH, columns.ASKS, columns.AGENT, columns.CPU, columns.MEMORY,
+    columns.DISK, columns.PROCESSES, columns.Column("SEEN", columns.ago, rank=6, right=True), columns.RUNNING,
+    columns.AGE, columns.ISOLATION, columns.NODE, columns.TASK,
 )  # fmt: skip
 ALSO_SHOWN = frozenset({Status.CREATING, Status.RUNNING, Status.PAUSED})
 HEADER_LINES = 3

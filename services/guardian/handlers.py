@@ -109,7 +109,7 @@ def order_for(decision: Decision, run: str | None) -> Order:
         case Step.INTERRUPT:
             return InterruptAgent(reason=reason, run=run)
         case Step.PAUSE:
-            return PauseAgent(run=run)
+            return PauseAgent(reason=reason, run=run)
     return StopSandbox(reason=reason)
 
 

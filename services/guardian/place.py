@@ -53,7 +53,7 @@ def apply(place: Place, event: Seen) -> Place:
             place = replace(place, node=fact.node)
         case agent.AgentStarted():
             place = replace(place, runs=with_entry(place.runs, brief(fact.run), event.sequence, RUNS))
-        case agent.AgentCompleted() | agent.AgentError():
+        case agent.AgentCompleted() | agent.AgentError(final=True):
             place = replace(place, runs=without(place.runs, brief(fact.run)))
     return replace(place, status=_STATUS[event.tag]) if event.tag in _STATUS else place
 

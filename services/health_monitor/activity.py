@@ -3,7 +3,9 @@
 import datetime
 from typing import NamedTuple
 
-from contracts import subjects
+from contracts import codec, runs, subjects
+from contracts.errors import Invalid
+from contracts.runs import RunState, RunStatus
 from contracts.state import SandboxState
 from infra.bus import page, reader
 from infra.bus.connection import Bus
@@ -12,6 +14,8 @@ FAMILIES = ("command", "tool", "agent", "user")
 FILE_KINDS = ("created", "modified", "deleted", "moved", "batch")
 """Not what the watcher says of itself."""
 ENDS = ("completed", "timed_out", "cancelled", "lost", "rejected")
+RUN_KINDS = ("started", "attached", "waiting", "delivered", "paused", "resumed", "completed", "error")
+"""What tells whether an agent is in the middle of a turn."""
 
 
 class _Running(NamedTuple):
@@ -21,10 +25,16 @@ class _Running(NamedTuple):
     commands: frozenset[str]
 
 
+class _Runs(NamedTuple):
+    cursor: int
+    known: tuple[RunState, ...]
+
+
 class Activity:
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
         self._running: dict[str, _Running] = {}
+        self._runs: dict[str, _Runs] = {}
 
     async def last(self, state: SandboxState) -> datetime.datetime:
         """When something last happened: an order, a command, output, a changed file, a tool call, an agent's turn.
@@ -40,7 +50,31 @@ class Activity:
         return max([state.last_event_at, *(entry.time for entry in found)])
 
     async def commands_run(self, state: SandboxState, since: int) -> bool:
-        """Whether a command of the life that began at sequence `since` has not ended. Raises `Unavailable`."""
+        """Whether a command of the life that began at sequence `since` has not ended, or an agent is in a turn.
+
+        An agent that waits for the next message is not, and its program is no command that runs. Raises `Unavailable`.
+        """
+        opened = [run for run in await self._agents(state) if run.is_open]
+        if any(run.status != RunStatus.WAITING for run in opened):
+            return True
+        return bool(await self._commands(state, since) - {run.process for run in opened})
+
+    async def _agents(self, state: SandboxState) -> tuple[RunState, ...]:
+        cursor, known = self._runs.get(state.sandbox, _Runs(state.first_sequence, ()))
+        kinds = [subjects.events_of(state.sandbox, family="agent", kind=kind)[1] for kind in RUN_KINDS]
+        async for entry in reader.read(self._bus, kinds, cursor, follow=False):
+            cursor = entry.seq + 1
+            try:
+                head = codec.decode_head(entry.data)
+                fact = codec.decode_fact(head)
+            except Invalid:
+                continue
+            if fact is not None:
+                known = runs.apply_all(known, entry.seq, head, fact)
+        self._runs[state.sandbox] = _Runs(cursor, known)
+        return known
+
+    async def _commands(self, state: SandboxState, since: int) -> frozenset[str]:
         known = self._running.get(state.sandbox)
         if known is None or known.since != since:
             known = _Running(since, since + 1, frozenset())
@@ -52,7 +86,8 @@ class Activity:
             if subject.scope is not None:
                 (commands.add if subject.kind == "started" else commands.discard)(subject.scope)
         self._running[state.sandbox] = _Running(since, cursor, frozenset(commands))
-        return bool(commands)
+        return frozenset(commands)
 
     def forget(self, sandbox: str) -> None:
         self._running.pop(sandbox, None)
+        self._runs.pop(sandbox, None)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from infra.keeper.launcher import end_keeper
+from tests.cli.command_line import CommandLine
 from tests.services.node import ROOT, end_sandboxes
 
 PATIENCE_S = 60.0
@@ -37,17 +38,26 @@ class Shell:
         }
 
     def argv(self, *arguments: str) -> list[str]:
+        """For a new interpreter."""
         return [sys.executable, "-m", "services.cli", *arguments]
 
     def __call__(self, *arguments: str, stdin: bytes = b"") -> Said:
-        done = subprocess.run(
-            self.argv(*arguments), input=stdin, capture_output=True, env=self.env, timeout=PATIENCE_S, check=False
-        )
-        return Said(done.returncode, done.stdout, done.stderr)
+        with CommandLine(arguments, self.env, stdin=subprocess.PIPE) as line:
+            out, err = line.communicate(stdin, PATIENCE_S)
+            return Said(line.wait(), out, err)
 
     @contextmanager
-    def begun(self, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+    def begun(self, *arguments: str) -> Iterator[CommandLine]:
         """A command line that goes on; whatever is left of it in the end is killed."""
+        with CommandLine(arguments, self.env) as line:
+            try:
+                yield line
+            finally:
+                line.kill()
+
+    @contextmanager
+    def begun_anew(self, *arguments: str) -> Iterator["subprocess.Popen[bytes]"]:
+        """As `begun`, by a new interpreter, which inherits what this process has."""
         with subprocess.Popen(
             self.argv(*arguments),
             stdin=subprocess.DEVNULL,

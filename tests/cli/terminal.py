@@ -6,19 +6,19 @@ import pty
 import select
 import signal
 import struct
-import subprocess
 import termios
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from tests.cli.command_line import CommandLine
 from tests.cli.shell import PATIENCE_S, Shell
 
 
 class Person:
     """Reads, types, drags the window."""
 
-    def __init__(self, master: int, process: "subprocess.Popen[bytes]") -> None:
+    def __init__(self, master: int, process: CommandLine) -> None:
         self._master = master
         self.process = process
         self.seen = b""
@@ -67,7 +67,7 @@ def at_a_terminal(cloche: Shell, *arguments: str) -> Iterator[Person]:
     master, slave = pty.openpty()
     fcntl.ioctl(master, termios.TIOCSWINSZ, struct.pack("4H", 33, 99, 0, 0))
     before = termios.tcgetattr(slave)
-    with subprocess.Popen(cloche.argv(*arguments), stdin=slave, stdout=slave, stderr=slave, env=cloche.env) as process:
+    with CommandLine(arguments, cloche.env, stdin=slave, stdout=slave, stderr=slave) as process:
         try:
             yield Person(master, process)
             assert termios.tcgetattr(slave) == before, "the terminal was left in raw mode"

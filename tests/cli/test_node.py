@@ -61,7 +61,7 @@ def test_up_in_the_foreground_takes_the_descriptors_it_may_have_and_ends_with_ct
         cloche = stack.enter_context(cleaned(tmp_path / "data"))
         resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
         try:
-            process = stack.enter_context(cloche.begun("up"))
+            process = stack.enter_context(cloche.begun_anew("up"))
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         assert process.stderr is not None

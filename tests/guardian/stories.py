@@ -219,6 +219,23 @@ def an_interrupted_turn_whose_last_result_is_late() -> Story:
     return story.tell(agent.AgentToolResult(run=RUN, call="open", ok=False, output="interrupted")).spent(0.1)
 
 
+def an_agent_that_waits_for_its_next_message() -> Story:
+    """Its program runs all the while."""
+    story = Story().begin().run().tell(agent.AgentAttached(run=RUN, process="a-1", attempt=1))
+    story.command("claude", exec_id="a-1")
+    for _ in range(3):
+        story.said("Done. What next?").tell(agent.AgentMetrics(run=RUN, turns=1)).tell(agent.AgentWaiting(run=RUN))
+        story.tell(agent.UserMessage(run=RUN, text="go on"), OVERNIGHT)
+        delivered = agent.AgentDelivered(run=RUN, order="c-1", kind="message", sequence=story.last, where="prompt")
+        story.tell(delivered, 0.1).call("Bash", "ok", command=f"step {story.last}")
+    return story.said("Done.").tell(agent.AgentWaiting(run=RUN))
+
+
+def a_run_that_is_paused_overnight() -> Story:
+    story = Story().begin().run().said().tell(agent.AgentPaused(run=RUN, reason="going home"))
+    return story.tell(agent.AgentResumed(run=RUN), OVERNIGHT).said("Done.").finished()
+
+
 def waiting_for_ports() -> Story:
     story = Story().begin().run()
     for line in (
@@ -302,6 +319,8 @@ HONEST: dict[str, Callable[[], Story]] = {
         a_file_that_is_asked_for_until_it_is_there,
         five_subagents_that_begin_alike,
         an_interrupted_turn_whose_last_result_is_late,
+        an_agent_that_waits_for_its_next_message,
+        a_run_that_is_paused_overnight,
         waiting_for_ports,
         a_run_within_its_budget,
         work_within_the_tasks_paths,

@@ -3,8 +3,10 @@
 import msgspec
 import pytest
 
+from contracts.commands.agent import InterruptAgent, PauseAgent
 from contracts.guardian import STEPS, Finding, Guardian, Policy, Step
 from services.guardian.decide import REMEMBERED, Decision, Last, Memory, Word, decide, learn
+from services.guardian.handlers import order_for
 
 S = 1000
 MINUTE = 60 * S
@@ -163,6 +165,14 @@ def test_only_so_many_findings_are_remembered() -> None:
 def test_a_furthest_step_that_is_milder_than_the_first_is_refused_by_its_names() -> None:
     with pytest.raises(msgspec.ValidationError, match=r"`up_to` \(guidance\) is milder than `step` \(pause\)"):
         msgspec.convert({"budget": {"step": "pause", "up_to": "guidance"}}, Guardian)
+
+
+def test_whoever_is_paused_or_interrupted_is_told_why() -> None:
+    for step in (Step.PAUSE, Step.INTERRUPT):
+        decision = Decision(finding=finding(), step=step, at_ms=0, count=1, escalated=False)
+        order = order_for(decision, "run-1")
+        assert isinstance(order, PauseAgent | InterruptAgent)
+        assert (order.run, order.reason) == ("run-1", "guardian: r: t")
 
 
 def test_a_decision_says_how_often_it_was_made() -> None:

@@ -24,6 +24,8 @@ from services.guardian.engine import bind
 from tests.guardian.story import RUN, Story, judge, rules_of
 
 MINUTE = Guardian(no_progress=NoProgress(after_s=60))
+ATTACHED = agent.AgentAttached(run=RUN, process="a-1", attempt=1)
+NOT_FINAL = agent.AgentError(run=RUN, failure=Failure(code="AGENT_FAILED", message="not of the protocol"), final=False)
 
 
 def calls(*outputs: str, after: float = 2.0) -> Story:
@@ -230,12 +232,12 @@ def test_time_passes_again_when_the_command_has_ended() -> None:
 
 
 def test_the_process_of_the_agent_itself_is_nothing_that_it_waits_for() -> None:
-    story = Story().begin().run().command("claude", exec_id=RUN)
+    story = Story().begin().run().tell(ATTACHED).command("claude", exec_id="a-1")
     assert rules_of(judge(story, MINUTE, silence_s=61)) == ["no_progress"]
 
 
 def test_the_process_of_the_agent_may_be_on_the_log_before_the_agent() -> None:
-    story = Story().begin().command("claude", exec_id=RUN).run()
+    story = Story().begin().run().command("claude", exec_id="a-1").tell(ATTACHED)
     assert rules_of(judge(story, MINUTE, silence_s=61)) == ["no_progress"]
 
 
@@ -253,6 +255,61 @@ def test_no_time_passes_while_the_sandbox_is_not_running(halt: sandbox.SandboxPa
     story.tell(sandbox.SandboxStarted(instance="life-2"), 86_400)
     assert judge(story, MINUTE, silence_s=59) == []
     assert rules_of(judge(story, MINUTE, silence_s=61)) == ["no_progress"]
+
+
+def delivered(where: str = "prompt") -> agent.AgentDelivered:
+    return agent.AgentDelivered(run=RUN, order="c-1", kind="message", sequence=1, where=where)
+
+
+def test_an_agent_that_waits_for_people_is_not_idle_and_a_delivered_prompt_opens_its_next_turn() -> None:
+    story = Story().begin().run().said("Done.").tell(agent.AgentWaiting(run=RUN)).spent(0.1)
+    assert judge(story, MINUTE, silence_s=86_400) == []
+    story.tell(delivered(), 86_400)
+    assert judge(story, MINUTE, silence_s=59) == []
+    assert rules_of(judge(story, MINUTE, silence_s=61)) == ["no_progress"]
+
+
+def test_an_agent_that_is_attached_anew_while_it_waits_goes_on_waiting() -> None:
+    story = Story().begin().run().tell(agent.AgentWaiting(run=RUN)).tell(ATTACHED).command("claude", exec_id="a-1")
+    assert judge(story, MINUTE, silence_s=86_400) == []
+
+
+def test_no_time_passes_while_the_run_is_paused_whatever_is_said_to_it() -> None:
+    story = Story().begin().run().tell(agent.AgentPaused(run=RUN)).tell(agent.UserMessage(run=RUN, text="later"))
+    assert judge(story, MINUTE, silence_s=86_400) == []
+    story.tell(agent.AgentResumed(run=RUN), 86_400)
+    assert judge(story, MINUTE, silence_s=59) == []
+    assert rules_of(judge(story, MINUTE, silence_s=61)) == ["no_progress"]
+
+
+def test_a_run_that_was_paused_while_it_waited_waits_again() -> None:
+    story = Story().begin().run().tell(agent.AgentWaiting(run=RUN))
+    story.tell(agent.AgentPaused(run=RUN)).tell(agent.AgentResumed(run=RUN))
+    assert judge(story, MINUTE, silence_s=86_400) == []
+
+
+def test_an_error_that_is_not_final_ends_neither_the_turn_nor_what_is_counted() -> None:
+    story = Story().begin().run().tell(NOT_FINAL)
+    assert rules_of(judge(story, MINUTE, silence_s=61)) == ["no_progress"]
+    again = calls("a", "a").tell(NOT_FINAL, 0).call("Bash", "a", command="make")
+    assert rules_of(judge(again, Guardian(repeated_call=RepeatedCall(times=3)))) == ["repeated_call"]
+    spent = Story().begin().run().spent(6).tell(NOT_FINAL).spent(5)
+    assert rules_of(judge(spent, Guardian(budget=Budget(max_usd=10)))) == ["budget"]
+
+
+def test_a_run_goes_on_after_an_error_that_is_not_final_and_can_be_spoken_to() -> None:
+    settings = Guardian(repeated_call=RepeatedCall(times=2, step=Step.GUIDANCE))
+    (found,) = judge(calls("a").tell(NOT_FINAL, 0).call("Bash", "a", command="make"), settings)
+    assert (found.step, found.decision.held) == (Step.GUIDANCE, "")
+
+
+def test_no_time_of_the_budget_passes_while_the_run_is_paused() -> None:
+    settings = Guardian(budget=Budget(max_s=100), no_progress=NoProgress(enabled=False))
+    story = Story().begin().run().tell(agent.AgentPaused(run=RUN), 50)
+    assert judge(story, settings, silence_s=86_400) == []
+    story.tell(agent.AgentResumed(run=RUN), 86_400)
+    assert judge(story, settings, silence_s=29) == []
+    assert rules_of(judge(story, settings, silence_s=31)) == ["budget"]
 
 
 def test_a_run_that_we_paused_ourselves_is_not_idle() -> None:

@@ -3,8 +3,10 @@
 import datetime
 from pathlib import Path
 
+from contracts.events.agent import AgentAttached, AgentCompleted, AgentDelivered, AgentStarted, AgentWaiting
 from contracts.events.command import CommandStarted
 from contracts.message import Fact
+from contracts.registry import tag_of
 from contracts.state import SandboxState
 from infra.bus.connection import Bus
 from infra.embedded.users import FAMILIES
@@ -77,3 +79,24 @@ async def test_a_command_runs_until_its_end_is_told_and_only_those_of_this_life_
         assert await activity.commands_run(state, state.applied_sequence), "another still does"
         assert await activity.commands_run(state, started)
         assert not await activity.commands_run(state, started + 2)
+
+
+async def test_an_agent_counts_during_its_turns_and_not_while_it_waits_for_the_next_message(tmp_path: Path) -> None:
+    async with nats_in(tmp_path, nodes=("n1",)) as server:
+        state, writers = await begun(server), Writers(server)
+        activity = Activity(await server.connect("health_monitor"))
+        told: list[tuple[Fact, bool]] = [
+            (AgentStarted(run="r", runtime="script", prompt="grow"), True),
+            (AgentAttached(run="r", process="a-1", attempt=1), True),
+            (CommandStarted(exec="a-1", argv=("claude",), cwd="/"), True),
+            (AgentWaiting(run="r"), False),
+            (AgentDelivered(run="r", order="c", kind="message", sequence=1, where="prompt"), True),
+            (AgentWaiting(run="r"), False),
+            (CommandStarted(exec="e-1", argv=("make",), cwd="/"), True),
+        ]
+        for fact, counts in told:
+            await writers.write(tag_of(fact), fact)
+            assert await activity.commands_run(state, state.applied_sequence) == counts, fact
+        over = AgentCompleted(run="r", reason="done")
+        await writers.write(tag_of(over), over)
+        assert await activity.commands_run(state, state.applied_sequence), "its program has not ended"

@@ -6,6 +6,7 @@ from functools import partial
 from msgspec import Struct
 
 from contracts.errors import Invalid
+from services.cli.bench.agents import agents
 from services.cli.bench.claim import claim
 from services.cli.bench.command_line import command_line
 from services.cli.bench.docker_exec import docker_exec
@@ -38,6 +39,7 @@ LOCAL: dict[str, Benchmark] = {
     "recovery": recovery,
     "monitor": monitor,
     "egress": egress,
+    "agents": agents,
 }
 DOCKER: dict[str, Benchmark] = {
     "docker-exec": docker_exec,

@@ -40,6 +40,10 @@ class Sizes(Struct, frozen=True, kw_only=True):
     """Of each kind, each round, through each proxy."""
     downloaded_bytes: int
     """In one answer, each round, through each proxy."""
+    interventions: int
+    """Messages to an agent in the middle of a turn."""
+    interrupts: int
+    """Of an agent's commands, of each kind."""
     sandboxes: int
     """In the large log: a multiple of 200."""
     events: int
@@ -65,6 +69,8 @@ FULL = Sizes(
     watched_s=60.0,
     requests=16_000,
     downloaded_bytes=1024 * 1024 * 1024,
+    interventions=300,
+    interrupts=20,
     sandboxes=1000,
     events=1000,
 )
@@ -87,6 +93,8 @@ QUICK = Sizes(
     watched_s=30.0,
     requests=1600,
     downloaded_bytes=64 * 1024 * 1024,
+    interventions=40,
+    interrupts=4,
     sandboxes=200,
     events=100,
 )

@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from contracts.events.agent import AgentCompleted, AgentError
 from contracts.guardian import AlternatingLoop, Finding
+from contracts.runs import ends
 from services.guardian.bounded import with_entry
 from services.guardian.calls import brief, without_run
 from services.guardian.rules.rule import Outcome, Rule, newest, shown
@@ -28,7 +29,7 @@ class State(Struct, frozen=True):
 
 
 def step(settings: AlternatingLoop, state: State, event: Seen) -> Outcome:
-    if isinstance(event.fact, AgentCompleted | AgentError):
+    if isinstance(event.fact, AgentCompleted | AgentError) and ends(event.fact):
         return Outcome(State(without_run(state.runs, brief(event.fact.run))))
     call = event.call
     if call is None or call.run is None:

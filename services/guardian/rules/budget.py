@@ -7,7 +7,7 @@ from typing import NamedTuple, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from contracts.events.agent import AgentCompleted, AgentError, AgentMetrics, AgentStarted
+from contracts.events.agent import AgentCompleted, AgentError, AgentMetrics, AgentPaused, AgentResumed, AgentStarted
 from contracts.guardian import Budget, Finding, Step
 from services.guardian.bounded import with_entry, without
 from services.guardian.calls import brief
@@ -22,7 +22,9 @@ BOUNDLESS = 10**15
 
 class Account(Struct, frozen=True):
     began_ms: int | None = None
-    """None where its beginning is not known."""
+    """None where its beginning is not known; later by each pause that it had."""
+    paused_ms: int | None = None
+    """Since when it is paused: meanwhile no time passes for it."""
     max_usd: float | None = None
     max_tokens: int | None = None
     max_turns: int | None = None
@@ -59,7 +61,9 @@ def step(settings: Budget, state: State, event: Seen) -> Outcome:
             after = State(with_entry(state.runs, run, account, RUNS))
             spent = [*_spendings(settings, account), _time(settings, account, event.at_ms)]
             return Outcome(after, tuple(_findings(settings, run, account, spent)))
-        case AgentCompleted() | AgentError():
+        case AgentPaused() | AgentResumed():
+            return Outcome(_held(state, brief(event.fact.run), event))
+        case AgentCompleted() | AgentError(final=True):
             return Outcome(State(without(state.runs, brief(event.fact.run))))
     return Outcome(state)
 
@@ -71,7 +75,7 @@ def due(settings: Budget, state: State) -> int | None:
 
 def _due(settings: Budget, account: Account) -> int | None:
     limit = _max_ms(settings, account)
-    if limit is None or account.began_ms is None or account.moments > 1:
+    if limit is None or account.began_ms is None or account.moments > 1 or account.paused_ms is not None:
         return None
     return account.began_ms + (limit if account.moments else math.ceil(limit * settings.near))
 
@@ -85,6 +89,19 @@ def _look(settings: Budget, state: State, now_ms: int) -> Outcome:
             passed = replace(account, moments=account.moments + 1)
             state = State({**state.runs, run: passed})
     return Outcome(state, tuple(findings))
+
+
+def _held(state: State, run: str, event: Seen) -> State:
+    account = state.runs.get(run)
+    if account is None:
+        return state
+    if isinstance(event.fact, AgentPaused):
+        held = replace(account, paused_ms=event.at_ms if account.paused_ms is None else account.paused_ms)
+    else:
+        lasted = 0 if account.paused_ms is None else max(0, event.at_ms - account.paused_ms)
+        began_ms = None if account.began_ms is None else account.began_ms + lasted
+        held = replace(account, paused_ms=None, began_ms=began_ms)
+    return State({**state.runs, run: held})
 
 
 def _opened(fact: AgentStarted, event: Seen) -> Account:
@@ -125,7 +142,8 @@ def _spendings(settings: Budget, account: Account) -> Iterator[_Spent]:
 
 
 def _time(settings: Budget, account: Account, now_ms: int) -> _Spent:
-    used, limit = now_ms - (account.began_ms or now_ms), _max_ms(settings, account)
+    until = now_ms if account.paused_ms is None else account.paused_ms
+    used, limit = until - (account.began_ms or until), _max_ms(settings, account)
     return _Spent("time", used, limit, f"{used / 1000:,.0f} of {(limit or 0) / 1000:,.0f} seconds")
 
 
@@ -151,7 +169,9 @@ def _findings(settings: Budget, run: str, account: Account, spent: list[_Spent])
 RULE = Rule(
     name="budget",
     about="what a run has spent (money, tokens, turns, time) comes near its budget, or is over it",
-    reads=frozenset({"agent.started", "agent.metrics", "agent.completed", "agent.error"}),
+    reads=frozenset(
+        {"agent.started", "agent.metrics", "agent.paused", "agent.resumed", "agent.completed", "agent.error"}
+    ),
     settings=Budget,
     begin=State,
     step=step,

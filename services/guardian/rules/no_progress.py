@@ -1,7 +1,8 @@
 """An agent's turn is open, and nothing comes of it.
 
-Waiting is not idleness: while a command or a tool call runs, while an approval is pending, while the sandbox is paused
-or down, no time passes here. So the output of commands need not be read at all: it only comes while one runs.
+Waiting is not idleness: while a command or a tool call runs, while an approval is pending or the next message is
+waited for, while the agent or its sandbox is paused or down, no time passes here. So the output of commands need not be
+read at all: it only comes while one runs.
 """
 
 from collections.abc import Mapping
@@ -12,6 +13,7 @@ from msgspec.structs import replace
 from contracts.events import agent, command
 from contracts.events.guardian import GuardianEscalated, GuardianIntervention
 from contracts.guardian import Finding, NoProgress, Step
+from contracts.runs import ends
 from services.guardian.bounded import with_entry, without
 from services.guardian.calls import brief
 from services.guardian.rules.rule import Outcome, Rule
@@ -24,9 +26,10 @@ LONGEST_DOUBLING = 40
 
 _OF_RUNS = frozenset(
     {
-        "agent.started", "agent.thinking", "agent.message", "agent.tool_use", "agent.tool_result",
-        "agent.approval_requested", "agent.approved", "agent.rejected", "agent.interrupted", "agent.metrics",
-        "agent.completed", "agent.error", "user.message", "guardian.intervention", "guardian.escalated",
+        "agent.started", "agent.attached", "agent.thinking", "agent.message", "agent.tool_use", "agent.tool_result",
+        "agent.approval_requested", "agent.approved", "agent.rejected", "agent.interrupted", "agent.paused",
+        "agent.resumed", "agent.waiting", "agent.delivered", "agent.metrics", "agent.completed", "agent.error",
+        "user.message", "guardian.intervention", "guardian.escalated",
     }
 )  # fmt: skip
 _AROUND = frozenset(
@@ -37,8 +40,19 @@ _CHANGES = frozenset({"file.created", "file.modified", "file.deleted", "file.mov
 _ENDS = frozenset({"command.completed", "command.timed_out", "command.cancelled", "command.rejected", "command.lost"})
 
 
-_ECHOES = (agent.AgentMetrics, agent.AgentToolResult, agent.AgentApproved, agent.AgentRejected)
+_ECHOES = (
+    agent.AgentMetrics,
+    agent.AgentToolResult,
+    agent.AgentApproved,
+    agent.AgentRejected,
+    agent.AgentAttached,
+    agent.AgentPaused,
+    agent.AgentResumed,
+    agent.AgentError,
+)
 """What may still come of a turn that is over, and does not open it again."""
+_BETWEEN_TURNS = (agent.AgentInterrupted, agent.AgentWaiting)
+"""Now it waits for somebody."""
 
 
 class Turn(Struct, frozen=True):
@@ -53,6 +67,10 @@ class Turn(Struct, frozen=True):
 class State(Struct, frozen=True):
     turns: Mapping[str, Turn] = {}
     commands: Mapping[str, int] = {}
+    processes: Mapping[str, str] = {}
+    """Of agents, and the run of each: nothing that anybody waits for."""
+    paused: Mapping[str, int] = {}
+    """Runs that are."""
     halted: bool = False
 
 
@@ -69,7 +87,7 @@ def step(settings: NoProgress, state: State, event: Seen) -> Outcome:
 
 
 def due(settings: NoProgress, state: State) -> int | None:
-    moments = [_due(settings, turn) for turn in state.turns.values() if _is_idle(state, turn)]
+    moments = [_due(settings, turn) for run, turn in state.turns.items() if _is_idle(state, run, turn)]
     return min(moments, default=None)
 
 
@@ -82,14 +100,14 @@ def _patience_s(settings: NoProgress, turn: Turn) -> float:
     return settings.after_s * (1 << min(turn.told, LONGEST_DOUBLING))
 
 
-def _is_idle(state: State, turn: Turn) -> bool:
-    return not state.halted and not state.commands and not turn.waits
+def _is_idle(state: State, run: str, turn: Turn) -> bool:
+    return not (state.halted or state.commands or turn.waits or run in state.paused)
 
 
 def _look(settings: NoProgress, state: State, now_ms: int) -> Outcome:
     findings: list[Finding] = []
     for run, turn in state.turns.items():
-        if _is_idle(state, turn) and _due(settings, turn) <= now_ms:
+        if _is_idle(state, run, turn) and _due(settings, turn) <= now_ms:
             findings.append(_finding(run, turn, _patience_s(settings, turn)))
             state = replace(state, turns=with_entry(state.turns, run, replace(turn, told=turn.told + 1), RUNS))
     return Outcome(state, tuple(findings))
@@ -108,14 +126,14 @@ def _finding(run: str, turn: Turn, idle_s: float) -> Finding:
 def _of_run(state: State, event: Seen, run: str) -> State:
     """An event of the run itself is a sign of life, and of most kinds opens a turn where none was."""
     fact = event.fact
-    if isinstance(fact, agent.AgentCompleted | agent.AgentError | agent.AgentInterrupted):
+    if ends(fact):
+        return replace(state, turns=without(state.turns, run), paused=without(state.paused, run))
+    if isinstance(fact, _BETWEEN_TURNS):
         return replace(state, turns=without(state.turns, run))
+    state = _noted(state, event, run)
     known = state.turns.get(run)
     if known is None and isinstance(fact, _ECHOES):
         return state
-    if isinstance(fact, agent.AgentStarted):
-        # Its own process may be on the log before it.
-        state = replace(state, commands=without(state.commands, run))
     waits = known.waits if known else {}
     match fact:
         case agent.AgentToolUse():
@@ -129,12 +147,27 @@ def _of_run(state: State, event: Seen, run: str) -> State:
     return replace(state, turns=with_entry(state.turns, run, Turn(event.at_ms, event.sequence, waits), RUNS))
 
 
+def _noted(state: State, event: Seen, run: str) -> State:
+    """What is known of a run beside its turn."""
+    match event.fact:
+        case agent.AgentAttached():
+            process = brief(event.fact.process)
+            # It may be on the log before it.
+            commands = without(state.commands, process)
+            return replace(state, processes=with_entry(state.processes, process, run, RUNS), commands=commands)
+        case agent.AgentPaused():
+            return replace(state, paused=with_entry(state.paused, run, event.sequence, RUNS))
+        case agent.AgentResumed():
+            return replace(state, paused=without(state.paused, run))
+    return state
+
+
 def _around(state: State, event: Seen) -> State:
     """What happens in the sandbox is a sign of life of every run in it."""
     fact = event.fact
     if isinstance(fact, command.CommandStarted):
         # The process of the agent itself is not something that it waits for.
-        if brief(fact.exec) not in state.turns:
+        if brief(fact.exec) not in state.processes:
             state = replace(state, commands=with_entry(state.commands, brief(fact.exec), event.sequence, COMMANDS))
     elif event.tag in _ENDS:
         state = replace(state, commands=without(state.commands, brief(getattr(fact, "exec", ""))))
@@ -158,7 +191,7 @@ def _held(state: State, fact: GuardianIntervention | GuardianEscalated) -> State
 RULE = Rule(
     name="no_progress",
     about="a run's turn is open and for `after_s` there is no output, file change or tool call; waiting for a command, "
-    "a tool, an approval or a paused sandbox does not count",
+    "a tool, an approval, the next message, or because it or its sandbox is paused does not count",
     reads=_OF_RUNS | _AROUND | _ENDS | _HALTS | _CHANGES,
     settings=NoProgress,
     begin=State,

@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from contracts.events.agent import AgentCompleted, AgentError
 from contracts.guardian import Finding, RepeatedCall
+from contracts.runs import ends
 from services.guardian.bounded import with_entry, without
 from services.guardian.calls import brief, without_run
 from services.guardian.rules.rule import Outcome, Rule, newest, shown
@@ -32,7 +33,7 @@ class State(Struct, frozen=True):
 
 
 def step(settings: RepeatedCall, state: State, event: Seen) -> Outcome:
-    if isinstance(event.fact, AgentCompleted | AgentError):
+    if isinstance(event.fact, AgentCompleted | AgentError) and ends(event.fact):
         return Outcome(State(without_run(state.streaks, brief(event.fact.run))))
     call = event.call
     if call is None or call.run is None:
