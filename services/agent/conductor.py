@@ -180,7 +180,7 @@ class Conductor:
     def _check_silence(self, stage: Stage) -> None:
         record = self.record
         busy = record.paused or record.waiting or record.pending or record.open_calls or not stage.processes
-        quiet = min((asyncio.get_running_loop().time() - each.heard_at for each in stage.processes), default=0.0)
+        quiet = min((each.quiet_s() for each in stage.processes), default=0.0)
         if not busy and quiet > self._settings.silence_s:
             raise AgentFailed(f"the agent has said nothing for {quiet:.0f} s, and no tool call is open", reason="hang")
 

@@ -46,6 +46,10 @@ class _Waiting:
         self._over = False
         self._news = asyncio.Condition()
 
+    @property
+    def is_empty(self) -> bool:
+        return not self._lines
+
     async def put(self, line: Line) -> None:
         async with self._news:
             await self._news.wait_for(lambda: self._bytes < AHEAD_BYTES)
@@ -101,6 +105,10 @@ class Process:
         self._past = 0
         self.heard_at = asyncio.get_running_loop().time()
         """When it wrote something last, by the loop's clock."""
+
+    def quiet_s(self) -> float:
+        """For how long it has written nothing; 0 while something that it wrote waits to be taken."""
+        return asyncio.get_running_loop().time() - self.heard_at if self._waiting.is_empty else 0.0
 
     @property
     def last_words(self) -> str:
