@@ -7,6 +7,7 @@ import pytest
 from rich.progress import Progress
 
 from services.cli import running
+from services.cli.bench.agents import agents
 from services.cli.bench.claim import claim
 from services.cli.bench.command_line import command_line
 from services.cli.bench.figure import Figure
@@ -95,6 +96,20 @@ async def test_deaths_are_timed_until_they_are_told_and_until_they_are_recovered
     assert recovered.ratio
     assert figures[-1].what == "5 files restored from the log on local, p99"
     assert len(figures) == 10
+
+
+async def test_an_agent_is_timed_as_it_is_told_something_and_as_it_is_stopped(tmp_path: Path) -> None:
+    async with running_node(tmp_path / "node", Progress(disable=True)) as rig:
+        figures = await agents(rig, TINY)
+        streams = await rig.admin.api("STREAM.NAMES")
+    assert [(figure.what.rpartition(",")[0], figure.beside) for figure in figures[::2]] == [
+        ("intervention published → delivered into a turn", "stored by NATS → seen"),
+        ("intervention published → delivered into a turn", "stored by NATS → seen"),
+        ("interrupt published → a tree that ends at SIGTERM has ended", "SIGKILL to bwrap … sleep"),
+        ("interrupt published → a tree that ignores SIGTERM has ended", "SIGKILL to bwrap … sleep"),
+    ]
+    assert all(figure.ratio for figure in figures)
+    assert "BENCH" not in streams["streams"], "the scratch stream stays behind"
 
 
 async def test_the_large_log_is_read_by_sandbox_and_whole(tmp_path: Path) -> None:

@@ -21,6 +21,8 @@ TINY = Sizes(
     watched_s=0.2,
     requests=160,
     downloaded_bytes=1024 * 1024 + 7,
+    interventions=2,
+    interrupts=1,
     sandboxes=200,
     events=3,
 )
