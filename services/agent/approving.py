@@ -6,8 +6,9 @@ from contracts.agents import Verdict, subject_of, verdict_for
 from contracts.events import agent as facts
 from contracts.message import JsonObject
 from infra import clock
+from services.agent.names import approval_name
 from services.agent.pen import Pen
-from services.agent.record import Answer, Record, digest
+from services.agent.record import Answer, Record
 
 POLICY = "policy"
 
@@ -26,7 +27,7 @@ class Approving:
         words, for whoever is asked.
         """
         record = self._record
-        approval = f"ap-{digest(record.run, key)}"
+        approval = approval_name(record.run, key)
         if approval in record.answers:
             return record.answers[approval]
         if approval not in record.pending:
@@ -49,7 +50,7 @@ class Approving:
 
     async def withdraw(self, key: str, reason: str) -> None:
         """The question is no longer asked: whoever waits for the answer gets a no."""
-        approval = f"ap-{digest(self._record.run, key)}"
+        approval = approval_name(self._record.run, key)
         pending = self._record.pending.get(approval)
         if pending is not None and approval not in self._record.decided:
             self._record.decided[approval] = Answer(False, POLICY, reason)

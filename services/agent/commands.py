@@ -14,8 +14,9 @@ from infra.bus import reader
 from infra.bus.connection import Bus
 from infra.client.execution import CommandResult, Execution
 from infra.client.sandbox import Sandbox
+from services.agent.names import command_name
 from services.agent.process import ProcessLost
-from services.agent.record import Record, digest
+from services.agent.record import Record
 
 Falls = Callable[[], Awaitable[bool]]
 KEPT = 64 * 1024
@@ -58,7 +59,7 @@ class Commands:
 
         Raises `ProcessLost` where nobody knows how it ended, or the sandbox's error when it was rejected.
         """
-        exec_id = f"e-{digest(self._record.run, key)}"
+        exec_id = command_name(self._record.run, key)
         begun = await reader.first(
             self._bus, *subjects.events_of(self._sandbox.id, scope=exec_id), start=self._record.first_sequence
         )

@@ -17,9 +17,10 @@ from infra.bus.connection import Bus
 from infra.journal import Journal
 from services.agent.budget import BudgetSpent, overrun, time_left
 from services.agent.commands import is_the_sandboxs
+from services.agent.leavings import Leavings
 from services.agent.pen import Pen
 from services.agent.process import ProcessLost
-from services.agent.record import Record
+from services.agent.record import Record, told
 from services.agent.runtimes.runtime import Ending, Runtime
 from services.agent.stage import Stage
 from services.agent.standing import Moved, Standing
@@ -58,19 +59,20 @@ class Conductor:
         except Moved:
             return
         except Stopped as stopped:
-            await self._end(facts.AgentCompleted(run=self.record.run, reason=f"stopped: {stopped}"))
+            await self._end(facts.AgentCompleted(run=self.record.run, reason=f"stopped: {stopped}"), str(stopped))
         except ClocheError as error:
-            await self._end(facts.AgentError(run=self.record.run, failure=error.failure(), detail=_last_words(error)))
+            failed = facts.AgentError(run=self.record.run, failure=error.failure(), detail=_last_words(error))
+            await self._end(failed, error.message)
         except Exception as error:
             logger.exception("run %s: a bug in the runtime", self.record.run)
             failure = Failure(code="INTERNAL", message=f"the runtime failed: {type(error).__name__}")
-            await self._end(facts.AgentError(run=self.record.run, failure=failure))
+            await self._end(facts.AgentError(run=self.record.run, failure=failure), failure.message)
 
     async def _attempts(self) -> None:
         attempt, story, lost, vain = max(self.record.attempt, 1), self.record.story, None, 0
         while True:
             state = await self._unless_stopped(self._standing.running(lost))
-            told = self.record.sequence
+            before = self.record.sequence
             if lost is not None:
                 story = story_of(state, self.record)
             stage = Stage(
@@ -87,10 +89,12 @@ class Conductor:
                 await self._attempt(stage)
             except ProcessLost as error:
                 # Its own `attached` is no progress.
-                vain = vain + 1 if self.record.sequence <= told + 1 else 0
+                vain = vain + 1 if self.record.sequence <= before + 1 else 0
                 if vain >= ATTEMPTS:
                     raise AgentFailed(f"given up after {ATTEMPTS} attempts: {error.message}", reason="lost") from error
                 attempt, lost = attempt + 1, state.instance
+                # What this life has told is from now on like what an earlier one has.
+                self.record.told = await told(self._bus, self.record)
             else:
                 return
 
@@ -104,20 +108,12 @@ class Conductor:
             end = facts.AgentCompleted(run=self.record.run, reason=f"budget: {spent}")
         except AgentFailed as error:
             await self._excuse(stage, error)
-            await self._put_down(stage, error.message)
-            raise
-        except ProcessLost:
             raise
         except SandboxError as error:
             if is_the_sandboxs(error.failure()) and await self._standing.falls(stage.state, SOON_S):
                 raise ProcessLost(error.message) from error
-            await self._put_down(stage, error.message)
             raise
-        except ClocheError as error:
-            await self._put_down(stage, error.message)
-            raise
-        await self._put_down(stage, end.reason)
-        await self._end(end)
+        await self._end(end, end.reason)
 
     async def _excuse(self, stage: Stage, error: AgentFailed) -> None:
         """A program that was killed with its sandbox is not at fault. Raises `ProcessLost`, or the sandbox's error."""
@@ -129,14 +125,17 @@ class Conductor:
         if await self._standing.falls(stage.state, SOON_S):
             raise ProcessLost(error.message) from error
 
-    async def _put_down(self, stage: Stage, reason: str) -> None:
+    async def _end(self, fact: Fact, reason: str) -> None:
         """Nothing of the run goes on without it."""
+        leavings = Leavings(
+            self._bus,
+            node=self._journal.node,
+            sandbox=self.record.sandbox,
+            run=self.record.run,
+            start=self.record.first_sequence,
+        )
         with contextlib.suppress(ClocheError):
-            for process in stage.processes:
-                await process.cancel(reason)
-            await stage.commands.stop(reason)
-
-    async def _end(self, fact: Fact) -> None:
+            await leavings.clear(reason)
         async with self.record.intake:
             self.record.closed = True
             await self.pen.write("end", fact)

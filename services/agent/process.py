@@ -20,8 +20,8 @@ from infra.bus import reader
 from infra.bus.connection import Bus
 from infra.client.execution import CommandResult, result_of
 from infra.client.orders import publish, raise_if_given_up
+from services.agent.digest import digest
 from services.agent.lines import Line, Lines
-from services.agent.record import digest
 
 LONGEST_LINE = 16 * 1024 * 1024
 LAST_WORDS = 4000

@@ -1,8 +1,8 @@
 """One run, folded from its own events: what is known of it, and which keys are done."""
 
 import asyncio
+import contextlib
 import datetime
-import hashlib
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -14,6 +14,7 @@ from contracts.events import agent as facts
 from contracts.message import EventHead, Fact
 from infra.bus import reader
 from infra.bus.connection import Bus
+from services.agent.digest import digest
 
 RECENT = 1000
 PROMPT = "prompt"
@@ -71,16 +72,6 @@ class Spent(Struct):
 
 def from_guardian(by: str) -> bool:
     return by.split("/")[0] == "guardian"
-
-
-def digest(*parts: str) -> str:
-    """Of any text, as a token."""
-    whole = hashlib.blake2b(digest_size=12)
-    for part in parts:
-        raw = part.encode("utf-8", "surrogatepass")
-        whole.update(b"%d:" % len(raw))
-        whole.update(raw)
-    return whole.hexdigest()
 
 
 class Record:
@@ -261,6 +252,16 @@ class Record:
 async def is_begun(bus: Bus, sandbox: str, run: str) -> bool:
     """Raises `Unavailable`."""
     return await reader.last(bus, subjects.event(sandbox, "agent.started", run)) is not None
+
+
+async def told(bus: Bus, record: Record) -> set[str]:
+    """Ids of all events that are on record."""
+    ids: set[str] = set()
+    filters = subjects.events_of(record.sandbox, scope=record.run)
+    async for entry in reader.read(bus, filters, record.first_sequence, follow=False):
+        with contextlib.suppress(Invalid):
+            ids.add(codec.decode_head(entry.data).id)
+    return ids
 
 
 async def load(bus: Bus, sandbox: str, run: str) -> Record | None:

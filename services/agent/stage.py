@@ -16,10 +16,11 @@ from services.agent.approving import Approving
 from services.agent.budget import BudgetSpent, overrun
 from services.agent.commands import Commands, Falls
 from services.agent.lines import Line
+from services.agent.names import process_name
 from services.agent.partials import Partials
 from services.agent.pen import Pen
 from services.agent.process import Process
-from services.agent.record import Answer, Record, digest
+from services.agent.record import Answer, Record
 from services.agent.steering import Steering
 from services.agent.transcripts import Transcripts
 
@@ -40,7 +41,7 @@ class Stage:
         story: str,
         falls: Falls,
     ) -> None:
-        self._bus = bus
+        self.bus = bus
         self._record = record
         self._pen = Pen(journal, record)
         self._approving = Approving(self._pen, record)
@@ -64,12 +65,17 @@ class Stage:
         return self._record.run
 
     @property
+    def first_sequence(self) -> int:
+        """Of the run: nothing of it precedes this."""
+        return self._record.first_sequence
+
+    @property
     def workspace(self) -> str:
         return self.state.workspace
 
     def files(self, call: str) -> Files:
         """File operations, `tool.*` on the record, asked for by this token."""
-        return Files(self._bus, node=self.state.node, sandbox=self.state.sandbox, asked_by=call)
+        return Files(self.bus, node=self.state.node, sandbox=self.state.sandbox, asked_by=call)
 
     def is_told(self, key: str) -> bool:
         """By an earlier life of this service."""
@@ -105,7 +111,7 @@ class Stage:
 
     @property
     def _process_id(self) -> str:
-        return f"a-{digest(self.run, str(self.attempt))}"
+        return process_name(self.run, self.attempt)
 
     @contextlib.asynccontextmanager
     async def process(
@@ -119,7 +125,7 @@ class Stage:
         told = facts.AgentAttached(run=self.run, process=exec_id, attempt=self.attempt, reason=self.story)
         await self._pen.write(f"attached/{exec_id}", told)
         process = Process(
-            self._bus,
+            self.bus,
             node=self.state.node,
             sandbox=self.state.sandbox,
             exec_id=exec_id,

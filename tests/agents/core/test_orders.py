@@ -12,7 +12,7 @@ from contracts.events import agent as facts
 from infra.client import Cloche, Sandbox
 from infra.client.orders import publish
 from infra.ids import new_id
-from tests.agents.conformance.scenes import begin, fresh_marker, story, told, until
+from tests.agents.conformance.scenes import begin, fresh_marker, has_file, story, told, until
 from tests.agents.node import AgentNode, agent_node_in
 from tests.agents.rig import Call, Say
 from tests.agents.scripted.rig import make_rig
@@ -135,3 +135,15 @@ async def test_a_run_whose_sandbox_was_removed_while_nobody_looked_is_ended_afte
     result = await run.wait()
     assert result.failure is not None
     assert (result.failure.code, "removed" in result.failure.message) == ("SANDBOX_INVALID_STATE", True)
+
+
+async def test_a_stop_that_is_obeyed_by_the_next_life_of_the_service_leaves_nothing_running(
+    node: AgentNode, sandbox: Sandbox
+) -> None:
+    run = await begin(RIG, sandbox, (Call("touch begun; sleep 600"), Say("never")))
+    await has_file(sandbox, "begun")
+    await node.services["agent"].kill()
+    await publish(sandbox._bus, "local", sandbox.id, orders.StopAgent(reason="enough"))
+    await node.services["agent"].start()
+    assert (await run.wait()).reason == "stopped: enough"
+    assert await sandbox.running() == []

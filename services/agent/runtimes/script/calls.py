@@ -7,8 +7,10 @@ from contracts.agents import Verdict, verdict_for
 from contracts.errors import ClocheError
 from contracts.events import agent as facts
 from contracts.message import JsonObject
+from services.agent.digest import digest
+from services.agent.names import approval_name
 from services.agent.process import ProcessLost
-from services.agent.record import Answer, digest
+from services.agent.record import Answer
 from services.agent.runtimes.script import recall
 from services.agent.runtimes.script.halting import Halt, Halted
 from services.agent.stage import Stage
@@ -147,7 +149,7 @@ class Calls:
         if call.asks and not denied and not stage.is_told(asked):
             request = facts.AgentApprovalRequested(
                 run=stage.run,
-                approval=f"ap-{digest(stage.run, call.key)}",
+                approval=approval_name(stage.run, call.key),
                 tool=call.tool,
                 input=call.input,
                 expires_ms=stage.order.approval_timeout_ms,

@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 from contracts.errors import AgentFailed
 from contracts.events import agent as facts
-from services.agent.record import Steer, digest
+from services.agent.digest import digest
+from services.agent.record import Steer
 from services.agent.runtimes.script.calls import DENIED, DONE, SILENCE, UNEXPECTED, Call, Calls, Outcome, call_id, used
 from services.agent.runtimes.script.halting import Halt, Halted
 from services.agent.runtimes.script.script import (

@@ -8,7 +8,7 @@ from contracts.errors import Invalid
 from contracts.events.tool import ToolInvoked, ToolReturned
 from contracts.message import Fact
 from infra.bus import reader
-from services.agent.record import digest
+from services.agent.names import command_name
 from services.agent.stage import Stage
 
 UNDER_WAY_S = 10.0
@@ -18,23 +18,14 @@ class Unclear(Exception):
     """It was begun, and nobody knows whether it was done."""
 
 
-async def refresh(stage: Stage) -> None:
-    """What this very life has told in an earlier attempt is passed over like what an earlier life has."""
-    record = stage._record  # noqa: SLF001
-    filters = subjects.events_of(record.sandbox, scope=stage.run)
-    async for entry in reader.read(stage._bus, filters, record.first_sequence, follow=False):  # noqa: SLF001
-        with contextlib.suppress(Invalid):
-            record.told.add(codec.decode_head(entry.data).id)
-
-
 async def begun(stage: Stage, key: str, call: str) -> bool:
     """Whether something was done for a call already: a command of that key started, a file operation of that token."""
-    start = stage._record.first_sequence  # noqa: SLF001
-    command = subjects.events_of(stage.state.sandbox, scope=f"e-{digest(stage.run, key)}")
-    if await reader.first(stage._bus, *command, start=start) is not None:  # noqa: SLF001
+    start = stage.first_sequence
+    command = subjects.events_of(stage.state.sandbox, scope=command_name(stage.run, key))
+    if await reader.first(stage.bus, *command, start=start) is not None:
         return True
     tools = subjects.events_of(stage.state.sandbox, family="tool")
-    async for entry in reader.read(stage._bus, tools, start, follow=False):  # noqa: SLF001
+    async for entry in reader.read(stage.bus, tools, start, follow=False):
         if _of(call, entry.data) is not None:
             return True
     return False
@@ -45,9 +36,9 @@ async def returned(stage: Stage, call: str) -> ToolReturned | None:
 
     One that is under way is waited for. Raises `Unclear`.
     """
-    invoked, sequence = False, stage._record.first_sequence  # noqa: SLF001
+    invoked, sequence = False, stage.first_sequence
     filters = subjects.events_of(stage.state.sandbox, family="tool")
-    async for entry in reader.read(stage._bus, filters, sequence, follow=False):  # noqa: SLF001
+    async for entry in reader.read(stage.bus, filters, sequence, follow=False):
         fact, sequence = _of(call, entry.data), entry.seq
         if isinstance(fact, ToolReturned):
             return fact
@@ -56,7 +47,7 @@ async def returned(stage: Stage, call: str) -> ToolReturned | None:
         return None
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(UNDER_WAY_S):
-            async for entry in reader.read(stage._bus, filters, sequence, follow=True):  # noqa: SLF001
+            async for entry in reader.read(stage.bus, filters, sequence, follow=True):
                 if isinstance(fact := _of(call, entry.data), ToolReturned):
                     return fact
     raise Unclear

@@ -11,7 +11,7 @@ from contracts.errors import AgentFailed, Invalid
 from contracts.events import agent as facts
 from contracts.message import JsonObject
 from services.agent.runtimes.runtime import Ending
-from services.agent.runtimes.script import reading, recall
+from services.agent.runtimes.script import reading
 from services.agent.runtimes.script.halting import Halt, Interrupts
 from services.agent.runtimes.script.player import Player, words_of
 from services.agent.runtimes.script.script import Script
@@ -47,8 +47,6 @@ class ScriptRuntime:
             raise Invalid("options of the runtime script: `script` is missing, the text of a script")
 
     async def drive(self, stage: Stage) -> Ending:
-        if stage.attempt > 1:
-            await recall.refresh(stage)
         part = await _part(stage)
         told = facts.AgentAttached(run=stage.run, process="", attempt=stage.attempt, reason=stage.story)
         await stage.tell(f"attached/{stage.attempt}", told)
