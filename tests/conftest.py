@@ -1,10 +1,15 @@
-"""The end of a run: nothing of its sandboxes may be left in the engine."""
+"""The beginning of a run, longest first, and its end: nothing of its sandboxes may be left in the engine."""
 
 from typing import Any, cast
 
 import pytest
 
 from tests.leftovers import left_under
+from tests.longest import rank
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: rank(item.nodeid))
 
 
 @pytest.hookimpl(trylast=True)

@@ -7,8 +7,10 @@ archive under `~/.cache/cloche-test`, so that a fresh engine has it within secon
 import fcntl
 import hashlib
 import os
+import platform
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,6 +23,10 @@ CACHE = Path.home() / ".cache/cloche-test"
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 PACKAGES = ("python3", "git", "procps", "vim-tiny")
 SUITE = "bookworm"
+OPENHANDS_PACKAGES = ("python3", "git", "procps")
+OPENHANDS_SUITE = "trixie"  # the first with a Python (3.13) that is new enough for OpenHands
+OPENHANDS_REQUIREMENTS = Path(__file__).parent / "agents/openhands/requirements.txt"
+OPENHANDS_LIBRARY = "usr/local/lib/python3.13/dist-packages"
 DROPPED = ("var/cache/apt", "var/lib/apt/lists", "usr/share/doc", "usr/share/man", "usr/share/locale", "var/log")
 APPLETS = ("cat", "sleep", "true", "false", "id", "ls", "wc", "env", "kill", "ps", "printf", "yes", "head")
 PASSWD = "root:x:0:0:root:/root:/bin/sh\nsandbox:x:1000:1000:sandbox:/workspace:/bin/sh\n"
@@ -66,6 +72,13 @@ def shell_less(engine: Engine = None) -> str:
 def debian(engine: Engine = None) -> str:
     """A small Debian with bash, dash, python3, git, procps and vi. Made once, in a minute or two, which needs root."""
     return _image("debian", (SUITE, *PACKAGES, *DROPPED, PASSWD), _make_debian, engine)
+
+
+@cache
+def openhands(engine: Engine = None) -> str:
+    """A small Debian with Python 3.13 and the OpenHands SDK. Made once, in a few minutes, which needs root."""
+    recipe = (OPENHANDS_SUITE, *OPENHANDS_PACKAGES, *DROPPED, PASSWD, OPENHANDS_REQUIREMENTS.read_text())
+    return _image("openhands", recipe, _make_openhands, engine)
 
 
 def _image(name: str, recipe: tuple[str, ...], make: Callable[[Path], None], engine: Engine) -> str:
@@ -147,15 +160,46 @@ def _write_users(root: Path) -> None:
 
 
 def _make_debian(root: Path) -> None:
+    _bootstrap(root, SUITE, PACKAGES)
+
+
+def _bootstrap(root: Path, suite: str, packages: tuple[str, ...]) -> None:
     if os.geteuid() != 0:
-        pytest.skip("the Debian test image is not in the cache, and making it needs root")
+        pytest.skip("a Debian test image is not in the cache, and making it needs root")
     mirror = [given] if (given := os.environ.get("CLOCHE_TEST_MIRROR")) else []
-    _run("debootstrap", "--variant=minbase", f"--include={','.join(PACKAGES)}", SUITE, str(root), *mirror)
+    _run("debootstrap", "--variant=minbase", f"--include={','.join(packages)}", suite, str(root), *mirror)
     for name in DROPPED:
         shutil.rmtree(root / name, ignore_errors=True)
     for name, line in (("passwd", PASSWD), ("group", GROUP)):
         with (root / "etc" / name).open("a") as file:
             file.write(line.splitlines()[1] + "\n")
+
+
+def _make_openhands(root: Path) -> None:
+    _bootstrap(root, OPENHANDS_SUITE, OPENHANDS_PACKAGES)
+    _install(root / OPENHANDS_LIBRARY)
+    # The root is read-only where this runs, so what is not compiled now is compiled again at every start.
+    skipped = ("-x", "py2_raise")  # not of this Python, by its author's intention
+    _run("chroot", str(root), "python3", "-m", "compileall", "-q", "-j", "2", *skipped, f"/{OPENHANDS_LIBRARY}")
+
+
+def _install(library: Path) -> None:
+    """From outside, with this machine's own way to a package index: nothing about it gets into the image."""
+    wheels = ("--only-binary", ":all:", "--no-binary", "func-timeout")
+    aim = ("--python-version", "3.13", "--python-platform", f"{platform.machine()}-manylinux_2_28")
+    asked = ("--no-deps", "--requirement", str(OPENHANDS_REQUIREMENTS), "--target", str(library))
+    command = (_uv(), "pip", "install", "--quiet", "--no-progress", *aim, *wheels, *asked)
+    try:
+        _run(*command)
+    except subprocess.CalledProcessError:  # behind some proxies only the system's certificates are right
+        _run("env", "UV_SYSTEM_CERTS=1", "UV_NATIVE_TLS=1", *command)
+
+
+def _uv() -> str:
+    beside = Path(sys.prefix, "bin/uv")
+    program = str(beside) if beside.exists() else shutil.which("uv")
+    assert program is not None, "the OpenHands test image needs uv"
+    return program
 
 
 def _docker(engine: Engine, *argv: str, timeout: float) -> None:

@@ -81,7 +81,7 @@ async def test_nothing_of_the_host_is_mounted_but_the_workspace(tmp_path: Path) 
     async with a_sandbox(tmp_path) as provider, engine_client() as docker:
         shown = await docker.containers.container((await provider.target("sb-1")).container).show()
         mounts = {mount["Destination"]: mount["RW"] for mount in shown["Mounts"]}
-        assert mounts == {"/workspace": True, "/.cloche-idle": False}
+        assert mounts == {"/workspace": True, "/.cloche-idle": False, "/opt/cloche/bin": False}
         assert (await sh(provider, "ls /var/run/docker.sock /run/docker.sock 2>/dev/null")).out == ""
         assert "docker.sock" not in (await sh(provider, "cat /proc/mounts")).out
 

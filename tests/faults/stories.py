@@ -30,6 +30,15 @@ def expected(number: int) -> tuple[bytes, bytes, int]:
     return out, b"".join(b"note %d %d\n" % (number, line) for line in lines), number % 3
 
 
+def exec_id(sandbox: str, number: int) -> str:
+    """No other sandbox's: an order under an id that was just used is taken for the same order."""
+    return f"{sandbox}-{number}"
+
+
+def number_of(exec_id: str) -> int:
+    return int(exec_id.rpartition("-")[2])
+
+
 class Story:
     """What the log says of one command."""
 
@@ -71,7 +80,7 @@ async def run_all(sandbox: Sandbox, numbers: range) -> None:
 
     async def one(number: int) -> None:
         async with at_once:
-            execution = await sandbox.start(script(number), id=f"n-{number}")
+            execution = await sandbox.start(script(number), id=exec_id(sandbox.id, number))
             await execution.wait()
 
     await asyncio.gather(*(one(number) for number in numbers))
@@ -94,7 +103,7 @@ async def under_fire(work: Awaitable[None], strike: Callable[[], Awaitable[None]
 async def check(cloche: Cloche, sandbox: Sandbox, numbers: range) -> None:
     told = await stories(cloche, sandbox.id)
     for number in numbers:
-        story = told[f"n-{number}"]
+        story = told[exec_id(sandbox.id, number)]
         out, err, code = expected(number)
         assert (story.starts, story.ends, story.code) == (1, ["completed"], code), number
         assert story.streams[Stream.STDOUT] == out, number

@@ -100,9 +100,9 @@ async def changes(bus: Bus, after: int = 0, sandbox: str = "sb") -> list[FileCha
     return [change for fact in await facts(bus, after, sandbox) for change in changes_of(fact)]
 
 
-async def told(bus: Bus, after: int = 0) -> set[tuple[str, str]]:
+async def told(bus: Bus, after: int = 0, sandbox: str = "sb") -> set[tuple[str, str]]:
     """Action and path within the workspace."""
-    return {(str(each.action), each.path.removeprefix("/workspace/")) for each in await changes(bus, after)}
+    return {(str(each.action), each.path.removeprefix("/workspace/")) for each in await changes(bus, after, sandbox)}
 
 
 async def check_agreement(bus: Bus, flushed: Flushed, root: Path, sandbox: str = "sb") -> int:

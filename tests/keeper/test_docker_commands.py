@@ -2,16 +2,21 @@ import asyncio
 import hashlib
 import os
 import signal
+from collections.abc import AsyncIterator
 
 import msgspec
 import pytest
+import pytest_asyncio
 
 from contracts.errors import Invalid
 from infra.keeper.frame import Kind
 from infra.keeper.protocol import PtySize
+from infra.target import DockerTarget
 from tests import images
 from tests.keeper.docker_rig import docker_rig
-from tests.keeper.rig import ENV
+from tests.keeper.rig import ENV, Rig
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 ENDED = [Kind.EXIT, Kind.CLOSED]
 SHELLS = [("busybox", "/bin/sh"), ("debian", "/bin/dash"), ("debian", "/bin/bash")]
@@ -41,7 +46,17 @@ def image(name: str) -> str:
     return {"busybox": images.busybox, "debian": images.debian, "shell-less": images.shell_less}[name]()
 
 
-async def test_bytes_come_through_identical() -> None:
+Made = Rig[DockerTarget]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def made() -> AsyncIterator[Made]:
+    """One for all tests that need no more than a shell, and leave it as it was."""
+    async with docker_rig(images.busybox()) as (found, _):
+        yield found
+
+
+async def test_bytes_come_through_identical(made: Made) -> None:
     contents = {
         "binary": os.urandom(300_000),
         "invalid": b"ok \xff\xfe \xe2\x82 \xc3" * 50,
@@ -49,16 +64,15 @@ async def test_bytes_come_through_identical() -> None:
         "empty": b"",
         "no-newline": "grüße".encode(),
     }
-    async with docker_rig(images.busybox()) as (made, _):
-        for name, content in contents.items():
-            exec_id = await made.start("cat", exec_id=name, stdin=True)
-            for start in range(0, len(content), 500_000):
-                assert (await made.client.write(exec_id, content[start : start + 500_000])).accepted
-            await made.client.write(exec_id, b"", eof=True)
-            result = await made.final(exec_id)
-            assert hashlib.sha256(result.stdout).digest() == hashlib.sha256(content).digest(), name
-            assert result.exit.totals.stdout == len(content)
-            assert result.kinds[-2:] == ENDED
+    for name, content in contents.items():
+        exec_id = await made.start("cat", exec_id=name, stdin=True)
+        for start in range(0, len(content), 500_000):
+            assert (await made.client.write(exec_id, content[start : start + 500_000])).accepted
+        await made.client.write(exec_id, b"", eof=True)
+        result = await made.final(exec_id)
+        assert hashlib.sha256(result.stdout).digest() == hashlib.sha256(content).digest(), name
+        assert result.exit.totals.stdout == len(content)
+        assert result.kinds[-2:] == ENDED
 
 
 @pytest.mark.parametrize(("name", "shell"), SHELLS)
@@ -109,33 +123,30 @@ async def test_a_command_starts_with_a_clean_state() -> None:
         assert (descriptors, umask, cwd, stdin, session) == ("4", "0022", "/usr", "/dev/null", pid)
 
 
-async def test_stdin_ends_when_it_is_closed_and_not_before() -> None:
-    async with docker_rig(images.busybox()) as (made, _):
-        exec_id = await made.start("sh", "-c", "read x; echo got $x; cat; echo end", stdin=True)
-        await made.client.write(exec_id, b"one\n")
-        await made.until(exec_id, lambda result: result.stdout == b"got one\n")
-        await made.client.write(exec_id, b"two\n", eof=True)
-        result = await made.final(exec_id)
-        assert result.stdout == b"got one\ntwo\nend\n"
-        assert (await made.run("cat")).stdout == b""
+async def test_stdin_ends_when_it_is_closed_and_not_before(made: Made) -> None:
+    exec_id = await made.start("sh", "-c", "read x; echo got $x; cat; echo end", stdin=True)
+    await made.client.write(exec_id, b"one\n")
+    await made.until(exec_id, lambda result: result.stdout == b"got one\n")
+    await made.client.write(exec_id, b"two\n", eof=True)
+    result = await made.final(exec_id)
+    assert result.stdout == b"got one\ntwo\nend\n"
+    assert (await made.run("cat")).stdout == b""
 
 
-async def test_what_a_command_does_not_read_waits_outside() -> None:
-    async with docker_rig(images.busybox()) as (made, _):
-        exec_id = await made.start("sh", "-c", "until [ -e /tmp/go ]; do sleep 0.01; done; wc -c", stdin=True)
-        for _ in range(8):
-            assert (await made.client.write(exec_id, b"x" * 1_000_000)).accepted
-        await made.client.write(exec_id, b"", eof=True)
-        await made.run("touch", "/tmp/go")
-        assert (await made.final(exec_id)).stdout.strip() == b"8000000"
+async def test_what_a_command_does_not_read_waits_outside(made: Made) -> None:
+    exec_id = await made.start("sh", "-c", "until [ -e /tmp/go ]; do sleep 0.01; done; wc -c", stdin=True)
+    for _ in range(8):
+        assert (await made.client.write(exec_id, b"x" * 1_000_000)).accepted
+    await made.client.write(exec_id, b"", eof=True)
+    await made.run("touch", "/tmp/go")
+    assert (await made.final(exec_id)).stdout.strip() == b"8000000"
 
 
-async def test_eight_at_once_each_get_their_own() -> None:
-    async with docker_rig(images.busybox()) as (made, _):
-        results = await asyncio.gather(*(made.shell(f"echo {number}; exit {number}") for number in range(8)))
-        assert [(result.stdout, result.exit.code) for result in results] == [
-            (b"%d\n" % number, number) for number in range(8)
-        ]
+async def test_eight_at_once_each_get_their_own(made: Made) -> None:
+    results = await asyncio.gather(*(made.shell(f"echo {number}; exit {number}") for number in range(8)))
+    assert [(result.stdout, result.exit.code) for result in results] == [
+        (b"%d\n" % number, number) for number in range(8)
+    ]
 
 
 async def test_memory_is_bounded_while_100_mb_come_out() -> None:
@@ -175,11 +186,10 @@ async def test_a_shell_that_is_not_there_is_done_without() -> None:
         assert (await made.run("no-such-program")).failed.code == "NOT_FOUND"
 
 
-async def test_a_program_named_like_an_assignment_is_a_program() -> None:
-    async with docker_rig(images.busybox()) as (made, _):
-        await made.shell("printf '#!/bin/sh\necho ran' > /tmp/a=b; chmod +x /tmp/a=b")
-        assert (await made.run("/tmp/a=b")).stdout == b"ran\n"
-        assert (await made.run("A=b")).failed.code == "NOT_FOUND"
+async def test_a_program_named_like_an_assignment_is_a_program(made: Made) -> None:
+    await made.shell("printf '#!/bin/sh\necho ran' > /tmp/a=b; chmod +x /tmp/a=b")
+    assert (await made.run("/tmp/a=b")).stdout == b"ran\n"
+    assert (await made.run("A=b")).failed.code == "NOT_FOUND"
 
 
 async def test_another_start_of_a_container_starts_nothing() -> None:
@@ -200,39 +210,37 @@ async def test_another_start_of_a_container_starts_nothing() -> None:
         assert (await made.run("true")).failed.code == "FAILED"
 
 
-async def test_a_terminal_is_of_the_asked_size_and_follows_it() -> None:
+async def test_a_terminal_is_of_the_asked_size_and_follows_it(made: Made) -> None:
     script = "trap 'stty size; exit 4' WINCH; tty; stty size; echo ready; while :; do sleep 0.01; done"
-    async with docker_rig(images.busybox()) as (made, _):
-        exec_id = await made.start("sh", "-c", script, rows=33)
-        result = await made.until(exec_id, lambda result: b"ready" in result.stream(Kind.PTY))
-        assert result.stream(Kind.PTY).split(b"\r\n")[1] == b"33 80"
-        await made.client.resize(exec_id, 44, 132)
-        result = await made.final(exec_id)
-        assert b"44 132" in result.stream(Kind.PTY)
-        assert Kind.RESIZE in result.kinds
-        assert (result.exit.code, result.exit.totals.pty) == (4, len(result.stream(Kind.PTY)))
-        with pytest.raises(Invalid):
-            await made.client.resize(exec_id, 1, 1)
+    exec_id = await made.start("sh", "-c", script, rows=33)
+    result = await made.until(exec_id, lambda result: b"ready" in result.stream(Kind.PTY))
+    assert result.stream(Kind.PTY).split(b"\r\n")[1] == b"33 80"
+    await made.client.resize(exec_id, 44, 132)
+    result = await made.final(exec_id)
+    assert b"44 132" in result.stream(Kind.PTY)
+    assert Kind.RESIZE in result.kinds
+    assert (result.exit.code, result.exit.totals.pty) == (4, len(result.stream(Kind.PTY)))
+    with pytest.raises(Invalid):
+        await made.client.resize(exec_id, 1, 1)
 
 
-async def test_what_is_typed_reaches_the_program_with_control_characters() -> None:
-    async with docker_rig(images.busybox()) as (made, _):
-        exec_id = await made.start("sh", "-c", "stty -echo; echo ready; cat", rows=10)
-        await made.until(exec_id, lambda result: b"ready" in result.stream(Kind.PTY))
-        await made.client.write(exec_id, b"hello\n")
-        await made.until(exec_id, lambda result: b"hello" in result.stream(Kind.PTY))
-        await made.client.write(exec_id, b"\x03")
-        assert (await made.final(exec_id)).exit.code == 128 + signal.SIGINT
-        exec_id = await made.start("sh", "-c", "stty -echo; echo ready; cat", rows=10)
-        await made.until(exec_id, lambda result: b"ready" in result.stream(Kind.PTY))
-        await made.client.write(exec_id, b"bye\n", eof=True)
-        result = await made.final(exec_id)
-        assert (result.stream(Kind.PTY), result.exit.code) == (b"ready\r\nbye\r\n", 0)
-        # The engine would keep its usual detach key to itself until the next one.
-        exec_id = await made.start("sh", "-c", "stty raw -echo; echo ready; head -c1 | od -An -tx1", rows=10)
-        await made.until(exec_id, lambda result: b"ready" in result.stream(Kind.PTY))
-        await made.client.write(exec_id, b"\x10")
-        assert b" 10" in (await made.final(exec_id)).stream(Kind.PTY)
+async def test_what_is_typed_reaches_the_program_with_control_characters(made: Made) -> None:
+    exec_id = await made.start("sh", "-c", "stty -echo; echo ready; cat", rows=10)
+    await made.until(exec_id, lambda result: b"ready" in result.stream(Kind.PTY))
+    await made.client.write(exec_id, b"hello\n")
+    await made.until(exec_id, lambda result: b"hello" in result.stream(Kind.PTY))
+    await made.client.write(exec_id, b"\x03")
+    assert (await made.final(exec_id)).exit.code == 128 + signal.SIGINT
+    exec_id = await made.start("sh", "-c", "stty -echo; echo ready; cat", rows=10)
+    await made.until(exec_id, lambda result: b"ready" in result.stream(Kind.PTY))
+    await made.client.write(exec_id, b"bye\n", eof=True)
+    result = await made.final(exec_id)
+    assert (result.stream(Kind.PTY), result.exit.code) == (b"ready\r\nbye\r\n", 0)
+    # The engine would keep its usual detach key to itself until the next one.
+    exec_id = await made.start("sh", "-c", "stty raw -echo; echo ready; head -c1 | od -An -tx1", rows=10)
+    await made.until(exec_id, lambda result: b"ready" in result.stream(Kind.PTY))
+    await made.client.write(exec_id, b"\x10")
+    assert b" 10" in (await made.final(exec_id)).stream(Kind.PTY)
 
 
 async def test_an_editor_can_be_used_on_a_terminal() -> None:
@@ -245,8 +253,7 @@ async def test_an_editor_can_be_used_on_a_terminal() -> None:
         assert (await made.run("cat", "/tmp/text")).stdout == b"hello from vi\n"
 
 
-async def test_a_command_on_a_terminal_that_cannot_start_says_why() -> None:
-    async with docker_rig(images.busybox()) as (made, _):
-        for argv, reason in ((("no-such-program",), "NOT_FOUND"), (("/etc/passwd",), "NOT_EXECUTABLE")):
-            result = await made.final(await made.start(*argv, rows=10))
-            assert (result.kinds, result.failed.code) == ([Kind.FAILED, Kind.CLOSED], reason)
+async def test_a_command_on_a_terminal_that_cannot_start_says_why(made: Made) -> None:
+    for argv, reason in ((("no-such-program",), "NOT_FOUND"), (("/etc/passwd",), "NOT_EXECUTABLE")):
+        result = await made.final(await made.start(*argv, rows=10))
+        assert (result.kinds, result.failed.code) == ([Kind.FAILED, Kind.CLOSED], reason)

@@ -116,7 +116,8 @@ WRONG_DATA = [
 NOWHERE = [
     Bad("unknown verb", on("command.explode"), run({"shell": "true"}), INVALID, "one of run, input"),
     Bad("unknown family", on("spell.cast"), run({"shell": "true"}), INVALID, "no such node or family"),
-    Bad("no taker yet", on("agent.start"), b"{}", INVALID, "no such node or family"),
+    Bad("nothing for an agent", on("agent.start"), b"{}", INVALID, "`id`"),
+    Bad("unknown verb for an agent", on("agent.explode"), run({}), INVALID, "one of start"),
     Bad("too long a subject", on("command.run.now"), run({"shell": "true"}), INVALID, "<family>.<verb>"),
     Bad("too short a subject", on("command"), run({"shell": "true"}), INVALID, "no such node or family"),
     Bad("hardly a subject", b"cloche.cmd.x", b"{}", INVALID, "no such node or family"),

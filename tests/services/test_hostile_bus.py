@@ -10,13 +10,14 @@ import pytest
 import pytest_asyncio
 
 from contracts.streams import COMMANDS_STREAM
+from tests.agents.node import AgentNode
 from tests.services.hostile_messages import ENDED, LETTERS, REJECTED, RUNNING, SANDBOX, Bad
 from tests.services.node import Node
 from tests.services.outsider import PATIENCE_S, Heard, Outsider, ends, letters, of
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-FLOOD = 2000
+FLOOD = 1200
 TRIED_AGAIN = 1050
 """More than a consumer with the server's usual limit of 1,000 would have in hand."""
 
@@ -25,7 +26,7 @@ TRIED_AGAIN = 1050
 async def node(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Node]:
     data = tmp_path_factory.mktemp("node")
     (data / "cloche.toml").write_text("[intervals]\nsweep_s = 0.5\n")
-    async with Node(data, DOCKER_HOST="unix:///nobody/listens.sock") as node:
+    async with AgentNode(data, DOCKER_HOST="unix:///nobody/listens.sock") as node:
         yield node
 
 

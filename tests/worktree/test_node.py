@@ -4,24 +4,40 @@ import json
 import os
 import pty
 import subprocess
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_asyncio
 
 from contracts.errors import Conflict, Invalid, SandboxInvalidState, SandboxNotFound
 from contracts.worktrees import MAX_DIFF_BYTES
 from infra.client import Cloche, Sandbox
 from services.cli.diff_colours import coloured
 from tests.cli.shell import PATIENCE_S, up_in
-from tests.services.node import node_in
+from tests.services.node import Node, node_in
 from tests.worktree.repositories import a_repository, belongings, git
+
+Running = tuple[Node, Cloche]
 
 
 def spec(repository: Path, **given: object) -> dict[str, Any]:
     source = {"kind": "git", "repository": str(repository)}
     small = {"memory_mb": 512, "disk_mb": 1024}
     return {"isolation": "local", "resources": small, "workspace": {"source": source}, **given}
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def running(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Running]:
+    """One for all tests; each has sandboxes of its own."""
+    async with node_in(tmp_path_factory.mktemp("node")) as found:
+        yield found
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    return a_repository(tmp_path / "source")
 
 
 async def reason_of_removal(sandbox: Sandbox) -> str:
@@ -35,79 +51,79 @@ async def source_on_record(sandbox: Sandbox) -> tuple[str, str]:
     return source["ref"], source["branch"]
 
 
-async def test_work_goes_out_and_comes_home_and_the_repository_is_clean_after(tmp_path: Path) -> None:
-    repository = a_repository(tmp_path / "source")
+@pytest.mark.asyncio(loop_scope="module")
+async def test_work_goes_out_and_comes_home_and_leaves_the_repository_clean(running: Running, repository: Path) -> None:
     before = belongings(repository)
-    async with node_in(tmp_path / "data") as (node, cloche):
-        sandbox = await cloche.create(spec(repository, agent_id="ada", task_id="t7"), id="sb-1")
-        base = git(repository, "rev-parse", "HEAD")
-        assert await source_on_record(sandbox) == (base, "agent/ada/t7")
-        assert (await sandbox.diff()).data == b""
-        await sandbox.run("echo two > a.txt; printf '\\377' > new; git commit -qam 'by ada'")
-        found = await sandbox.diff()
-        assert (found.base, found.branch, found.truncated) == (base, "agent/ada/t7", False)
-        assert b"-one\n+two\n" in found.data
-        assert b"a.txt | 2 +-\n" in (await sandbox.diff(stat=True)).data
-        await node.restart("spawner")
-        made = await sandbox.commit("by cloche")
-        assert made.commit == made.brought == git(repository, "rev-parse", "agent/ada/t7")
-        assert (made.branch, made.repository) == ("agent/ada/t7", str(repository))
-        inside = await sandbox.run("git log --format=%s; git status --porcelain")
-        assert inside.stdout == b"by cloche\nby ada\nfirst\n"
-        await sandbox.stop()
-        assert (await sandbox.diff(stat=True)).data.endswith(b" 2 files changed, 2 insertions(+), 1 deletion(-)\n")
-        again = await sandbox.commit("nothing")
-        assert (again.commit, again.brought) == (None, made.commit)
-        await sandbox.remove()
-        assert await reason_of_removal(sandbox) == "asked"
-        with pytest.raises(SandboxInvalidState, match="is removed"):
-            await sandbox.diff()
+    node, cloche = running
+    sandbox = await cloche.create(spec(repository, agent_id="ada", task_id="t7"), id="sb-1")
+    base = git(repository, "rev-parse", "HEAD")
+    assert await source_on_record(sandbox) == (base, "agent/ada/t7")
+    assert (await sandbox.diff()).data == b""
+    await sandbox.run("echo two > a.txt; printf '\\377' > new; git commit -qam 'by ada'")
+    found = await sandbox.diff()
+    assert (found.base, found.branch, found.truncated) == (base, "agent/ada/t7", False)
+    assert b"-one\n+two\n" in found.data
+    assert b"a.txt | 2 +-\n" in (await sandbox.diff(stat=True)).data
+    await node.restart("spawner")
+    made = await sandbox.commit("by cloche")
+    assert made.commit == made.brought == git(repository, "rev-parse", "agent/ada/t7")
+    assert (made.branch, made.repository) == ("agent/ada/t7", str(repository))
+    inside = await sandbox.run("git log --format=%s; git status --porcelain")
+    assert inside.stdout == b"by cloche\nby ada\nfirst\n"
+    await sandbox.stop()
+    assert (await sandbox.diff(stat=True)).data.endswith(b" 2 files changed, 2 insertions(+), 1 deletion(-)\n")
+    again = await sandbox.commit("nothing")
+    assert (again.commit, again.brought) == (None, made.commit)
+    await sandbox.remove()
+    assert await reason_of_removal(sandbox) == "asked"
+    with pytest.raises(SandboxInvalidState, match="is removed"):
+        await sandbox.diff()
     git(repository, "branch", "--quiet", "-D", "agent/ada/t7")
     after = belongings(repository)
     for what in ("refs", "worktrees", "config", "status"):
         assert after[what] == before[what]
 
 
-async def test_a_removal_brings_what_the_agent_has_committed_and_nothing_otherwise(tmp_path: Path) -> None:
-    repository = a_repository(tmp_path / "source")
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_removal_brings_what_was_committed_and_nothing_otherwise(running: Running, repository: Path) -> None:
     before = belongings(repository)
-    async with node_in(tmp_path / "data") as (_, cloche):
-        idle = await cloche.create(spec(repository), id="idle")
-        await idle.run("echo uncommitted > a.txt")
-        await idle.remove()
-        assert belongings(repository) == before
-        busy = await cloche.create(spec(repository), id="busy")
-        await busy.run("echo two > a.txt; git commit -qam kept; echo three > a.txt")
-        await busy.remove()
-        assert git(repository, "log", "--format=%s", "agent/agent/busy").splitlines() == ["kept", "first"]
-        lost = await cloche.create(spec(repository), id="lost")
-        await lost.run("echo two > a.txt; git commit -qam lost; rm -rf .git/objects")
-        await lost.remove()
-        assert "; its commits could not be brought to" in await reason_of_removal(lost)
-    assert list((tmp_path / "data" / "sandboxes").glob("[!.]*")) == []
+    node, cloche = running
+    idle = await cloche.create(spec(repository), id="idle")
+    await idle.run("echo uncommitted > a.txt")
+    await idle.remove()
+    assert belongings(repository) == before
+    busy = await cloche.create(spec(repository), id="busy")
+    await busy.run("echo two > a.txt; git commit -qam kept; echo three > a.txt")
+    await busy.remove()
+    assert git(repository, "log", "--format=%s", "agent/agent/busy").splitlines() == ["kept", "first"]
+    lost = await cloche.create(spec(repository), id="lost")
+    await lost.run("echo two > a.txt; git commit -qam lost; rm -rf .git/objects")
+    await lost.remove()
+    assert "; its commits could not be brought to" in await reason_of_removal(lost)
+    assert [each for each in ("idle", "busy", "lost") if (node.data / "sandboxes" / each).exists()] == []
 
 
-async def test_what_cannot_be_done_is_an_answer_in_clear_words(tmp_path: Path) -> None:
-    repository = a_repository(tmp_path / "source")
-    async with node_in(tmp_path / "data") as (_, cloche):
-        with pytest.raises(Invalid, match="does not exist"):
-            await cloche.create(spec(tmp_path / "nowhere"), id="none")
-        with pytest.raises(SandboxNotFound):
-            await cloche.sandbox("none")
-        plain = await cloche.create({"isolation": "local"}, id="plain")
-        with pytest.raises(Invalid, match="has no git repository"):
-            await plain.diff()
-        sandbox = await cloche.create(spec(repository, workspace={"source": {**_source(repository), "branch": "b"}}))
-        await _refusals(cloche, sandbox)
-        git(repository, "checkout", "--quiet", "-b", "b")
-        await sandbox.run("echo two > a.txt")
-        with pytest.raises(Conflict, match="checked out"):
-            await sandbox.commit("mine")
-        await sandbox.run("yes 0123456789 | head -c 2000000 > z.txt; yes $(printf '\\033') | head -c 600000 > b.txt")
-        found = await sandbox.diff()
-        assert found.truncated
-        assert len(found.data) <= MAX_DIFF_BYTES
-        assert found.data.endswith(b"\n")
+@pytest.mark.asyncio(loop_scope="module")
+async def test_what_cannot_be_done_is_an_answer_in_clear_words(running: Running, repository: Path) -> None:
+    _, cloche = running
+    with pytest.raises(Invalid, match="does not exist"):
+        await cloche.create(spec(repository.parent / "nowhere"), id="none")
+    with pytest.raises(SandboxNotFound):
+        await cloche.sandbox("none")
+    plain = await cloche.create({"isolation": "local"}, id="plain")
+    with pytest.raises(Invalid, match="has no git repository"):
+        await plain.diff()
+    sandbox = await cloche.create(spec(repository, workspace={"source": {**_source(repository), "branch": "b"}}))
+    await _refusals(cloche, sandbox)
+    git(repository, "checkout", "--quiet", "-b", "b")
+    await sandbox.run("echo two > a.txt")
+    with pytest.raises(Conflict, match="checked out"):
+        await sandbox.commit("mine")
+    await sandbox.run("yes 0123456789 | head -c 2000000 > z.txt; yes $(printf '\\033') | head -c 600000 > b.txt")
+    found = await sandbox.diff()
+    assert found.truncated
+    assert len(found.data) <= MAX_DIFF_BYTES
+    assert found.data.endswith(b"\n")
 
 
 def _source(repository: Path) -> dict[str, str]:
@@ -132,8 +148,7 @@ async def _refusals(cloche: Cloche, sandbox: Sandbox) -> None:
     assert json.loads(raw.data)["failure"]["code"] == "SANDBOX_NOT_FOUND"
 
 
-def test_diff_and_commit_from_the_command_line(tmp_path: Path) -> None:
-    repository = a_repository(tmp_path / "source")
+def test_diff_and_commit_from_the_command_line(repository: Path, tmp_path: Path) -> None:
     base = git(repository, "rev-parse", "HEAD")
     with up_in(tmp_path / "data") as cloche:
         source = ["--set", f"workspace.source={json.dumps(_source(repository))}", "--isolation", "local"]

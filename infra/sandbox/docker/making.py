@@ -8,6 +8,7 @@ import msgspec
 
 from contracts.errors import Invalid, SandboxCreationFailed, SandboxRemovalFailed
 from contracts.spec import Mount, SandboxSpec
+from infra.agent_tools import node_tools
 from infra.docker.containers import ContainerInfo, Containers
 from infra.docker.engine import Engine
 from infra.docker.errors import CONFLICT, Refused
@@ -88,7 +89,8 @@ class Maker:
     async def _create(self, record: Record, name: str) -> str:
         info = await self._engine.info()
         idle = await asyncio.to_thread(place_idle_program, self._data.root, info.architecture)
-        return await self.containers.create(plan(record, self._data.home, idle, info), name)
+        tools = await asyncio.to_thread(node_tools, self._data.data)
+        return await self.containers.create(plan(record, self._data.home, idle, tools, info), name)
 
     async def _find(self, record: Record) -> str | None:
         if record.container:

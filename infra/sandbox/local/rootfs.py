@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
+from infra.agent_tools import INSIDE as TOOLS_INSIDE
 from infra.sandbox.local.launch import STAGE
 
 USER_NAME = "sandbox"
@@ -85,6 +86,7 @@ def file_system(pieces: Pieces, workspace: str, memory_mb: int) -> list[Argument
         *("--perms", "1777", "--size", str(tmp), "--tmpfs", "/tmp", "--symlink", "/tmp", "/var/tmp"),  # noqa: S108
         *_etc(workspace),
         *_code(pieces),
+        *_agent_tools(pieces),
         *("--bind", pieces.at("workspace"), workspace),
         *("--remount-ro", "/"),
     ]
@@ -144,6 +146,10 @@ def _code(pieces: Pieces) -> list[Argument]:
             # Its library is found under the name that the prefix has on the host.
             arguments += ["--symlink", f"{CODE_DIR}/python", str(pieces.by_name["python"])]
     return arguments
+
+
+def _agent_tools(pieces: Pieces) -> list[Argument]:
+    return ["--ro-bind", pieces.at("agent_tools"), TOOLS_INSIDE] if "agent_tools" in pieces.by_name else []
 
 
 def data(content: bytes) -> Data:
