@@ -10,7 +10,7 @@ SECRET = "a secret of the host"
 
 
 HIDDEN = (
-    "/etc/shadow", "/root", "/home", "/var/log", "/srv", "/opt", "/mnt", "/boot", "/sys", "/run/dbus", "/etc/ssh"
+    "/etc/shadow", "/root", "/home", "/var/log", "/srv", "/mnt", "/boot", "/sys", "/run/dbus", "/etc/ssh"
 )  # fmt: skip
 
 
@@ -20,6 +20,12 @@ async def test_places_of_the_host_are_not_there(tmp_path: Path) -> None:
             result = await inside.run("ls", path)
             assert not result.ok
             assert "No such file" in result.err
+        # Programs of agents, where the node has some.
+        assert (await inside.sh("ls -A /opt /opt/cloche 2>/dev/null | sort -u | xargs")).out in (
+            "\n",
+            "/opt/cloche: /opt: bin cloche\n",
+            "/opt: /opt/cloche: bin cloche\n",
+        )
 
 
 @on_each_tier

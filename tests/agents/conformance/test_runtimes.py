@@ -12,8 +12,10 @@ from contracts.agents import TypedRule, Verdict
 from contracts.errors import SandboxInvalidState
 from contracts.events import agent as facts
 from infra.client import Sandbox
+from infra.embedded import endpoint
 from tests.agents.conformance.scenes import begin, fresh_marker, has_file, shape, story, told, until
 from tests.agents.rig import Call, Crash, Rig, Say, Think, Turn, World
+from tests.services.node import eventually
 
 RIGS = {"script": "scripted", "acp": "acp", "claude": "claude", "openhands": "openhands"}
 HEARS = "until [ -e {0} ]; do sleep 0.02; done"
@@ -128,7 +130,9 @@ async def test_a_call_that_is_asked_for_waits_through_the_death_of_every_service
     assert (asked.tool, "granted.txt" in str(asked.input)) == (rig.tool, True)
     for name in world.node.services:
         await world.node.services[name].kill()
+    before = world.node.server.pid
     world.node.kill_server()
+    await eventually(lambda: world.node.server.pid != before and endpoint.find(world.node.data) is not None)
     await asyncio.gather(*(service.start() for service in world.node.services.values()))
     (pending,) = await sandbox.agent.pending()
     assert pending.request.approval == asked.approval
