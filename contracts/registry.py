@@ -58,6 +58,7 @@ EVENTS: dict[str, type[Fact]] = {
     "agent.paused": agent.AgentPaused,
     "agent.resumed": agent.AgentResumed,
     "agent.waiting": agent.AgentWaiting,
+    "agent.closing": agent.AgentClosing,
     "agent.delivered": agent.AgentDelivered,
     "agent.transcript": agent.AgentTranscript,
     "agent.metrics": agent.AgentMetrics,

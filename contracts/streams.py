@@ -154,7 +154,10 @@ def egress_consumer(node: str) -> ConsumerSpec:
 
 def agent_consumer(node: str) -> ConsumerSpec:
     return ConsumerSpec(
-        stream=COMMANDS_STREAM, durable=f"agent-{node}", filters=(subjects.command_filter(node, "agent"),)
+        stream=COMMANDS_STREAM,
+        durable=f"agent-{node}",
+        filters=(subjects.command_filter(node, "agent"),),
+        ack_wait_s=2,
     )
 
 

@@ -38,8 +38,8 @@ FAMILIES: dict[str, tuple[str, ...]] = {
     "tool": ("invoked", "returned"),
     "agent": (
         "started", "attached", "thinking", "message", "tool_use", "tool_result", "approval_requested", "approved",
-        "rejected", "interrupted", "paused", "resumed", "waiting", "delivered", "transcript", "metrics", "completed",
-        "error",
+        "rejected", "interrupted", "paused", "resumed", "waiting", "closing", "delivered", "transcript", "metrics",
+        "completed", "error",
     ),
     "user": ("message", "guidance", "interrupt", "approve", "reject", "pause", "resume", "stop"),
     "guardian": ("observed", "intervention", "escalated"),

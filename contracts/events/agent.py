@@ -135,6 +135,12 @@ class AgentWaiting(Fact, frozen=True, kw_only=True):
     reason: str = ""
 
 
+class AgentClosing(Fact, frozen=True, kw_only=True):
+    """Its last turn is over: what is said from now on is not heard, and its end follows."""
+
+    run: str
+
+
 class AgentDelivered(Fact, frozen=True, kw_only=True):
     """What somebody said goes into the conversation here."""
 

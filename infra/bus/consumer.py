@@ -9,6 +9,7 @@ from nats import errors as nats_errors
 from nats.aio.msg import Msg
 
 from contracts import subjects
+from contracts.errors import ClocheError
 from contracts.streams import ConsumerSpec
 from infra.bus.connection import Bus
 from infra.bus.puller import Puller
@@ -18,7 +19,9 @@ __all__ = ["DeadLetters", "Handler", "Outcome", "run", "settle"]
 
 LANE_LENGTH = 100
 """Messages of one key that wait; more are given back for later, so that one key cannot fill the whole house."""
+LONG_LANE = 10_000
 LATER_S = 1.0
+SLACK_S = 0.1
 
 
 async def run(
@@ -29,16 +32,22 @@ async def run(
     dead_letter: DeadLetters,
     concurrency: int = 1,
     key: Callable[[str], str] = subjects.sandbox_of,
+    in_order: bool = False,
 ) -> None:
     """Handle messages until cancelled. `handle(subject, payload)` ends as `settle` says.
 
     Up to `concurrency` keys at a time; messages with the same `key(subject)` (the sandbox) one after another, in the
     order of the queue. One that is given back for later comes again after those that follow it.
+    `in_order`: also what an earlier process had in hand when it died comes before what was sent later, so after such a
+    death nothing is taken for `ack_wait_s`; and however much waits for one key, nothing is given back for later.
     Survives restarts of the server; a missing consumer is complained about once and waited for.
     On cancellation, running handlers are cancelled and their messages are delivered again.
     """
-    lanes = _Lanes(bus, spec, handle, dead_letter, concurrency)
+    lanes = _Lanes(bus, spec, handle, dead_letter, concurrency, LONG_LANE if in_order else LANE_LENGTH)
     puller = Puller(bus, spec.stream, spec.durable)
+    if in_order and await _is_in_hand(bus, spec):
+        # The server gives again what was given before, ahead of what is new.
+        await asyncio.sleep(spec.ack_wait_s + SLACK_S)
     async with puller.open(), asyncio.TaskGroup() as tasks:
         tasks.create_task(lanes.keep_telling())
         while True:
@@ -47,10 +56,26 @@ async def run(
             await lanes.put(key(msg.subject), msg, tasks)
 
 
+async def _is_in_hand(bus: Bus, spec: ConsumerSpec) -> bool:
+    """Whether something was given to an earlier process and not settled. No where the server does not say."""
+    try:
+        info = await bus.api(f"CONSUMER.INFO.{spec.stream}.{spec.durable}")
+    except ClocheError:
+        return False
+    return int(info.get("num_ack_pending", 0)) > 0
+
+
 class _Lanes:
     def __init__(
-        self, bus: Bus, spec: ConsumerSpec, handle: Handler, dead_letter: DeadLetters, concurrency: int
+        self,
+        bus: Bus,
+        spec: ConsumerSpec,
+        handle: Handler,
+        dead_letter: DeadLetters,
+        concurrency: int,
+        length: int,
     ) -> None:
+        self._length = length
         self._bus = bus
         self._spec = spec
         self._handle = handle
@@ -69,7 +94,7 @@ class _Lanes:
         if lane is None:
             self._lanes[name] = collections.deque([msg])
             tasks.create_task(self._work(name))
-        elif len(lane) < LANE_LENGTH:
+        elif len(lane) < self._length:
             lane.append(msg)
         else:
             with contextlib.suppress(nats_errors.Error):

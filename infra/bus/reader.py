@@ -18,7 +18,7 @@ from infra.bus.errors import LogGap
 from infra.bus.live import Live
 from infra.bus.page import PAGE_BYTES, PAGE_ENTRIES, Entry, Page
 
-__all__ = ["Entry", "LogGap", "Page", "bounds", "fetch", "first", "follow_tap", "last", "read"]
+__all__ = ["Entry", "LogGap", "Page", "bounds", "fetch", "first", "follow_tap", "last", "patiently", "read"]
 
 IDLE_CHECK_S = 5.0
 """How long a follower trusts that nothing was stored because nothing came."""
@@ -126,7 +126,7 @@ async def read(
             async for entry in follow_tap(bus, filters, live, start, end=end):
                 yield entry
         return
-    head = (await _patiently(bus, bounds)).last
+    head = (await patiently(bus, bounds)).last
     async for entry in _stored(bus, filters, _Cursor(filters, start), head, head if end is None else min(head, end)):
         yield entry
 
@@ -142,7 +142,7 @@ async def follow_tap(
     while cursor.in_reach(end):
         if not complete:
             live.reset()
-            head = (await _patiently(bus, bounds)).last
+            head = (await patiently(bus, bounds)).last
             async for entry in _stored(bus, filters, cursor, head, end):
                 yield entry
             # Nothing that matches lies before the head, so the next look need not step over it again.
@@ -161,7 +161,7 @@ async def _stored(
     """What the log has, page by page; `head` was its last sequence a moment ago."""
     pending = True
     while pending and cursor.in_reach(stop):
-        found = await _patiently(bus, lambda bus: fetch(bus, filters, cursor.next))
+        found = await patiently(bus, lambda bus: fetch(bus, filters, cursor.next))
         await cursor.check(bus, found, head)
         for entry in found.entries:
             if cursor.passes(entry, stop):
@@ -169,7 +169,7 @@ async def _stored(
         pending = found.pending > 0
 
 
-async def _patiently(bus: Bus, call: Callable[[Bus], Awaitable[T]]) -> T:
+async def patiently(bus: Bus, call: Callable[[Bus], Awaitable[T]]) -> T:
     """Repeat a read until it succeeds. Raises `Unavailable` only if the bus was closed."""
     pause = FIRST_PAUSE_S
     while True:

@@ -2,13 +2,13 @@
 
 import asyncio
 
-from contracts.agents import Verdict, subject_of, verdict_for
+from contracts.agents import Verdict, verdict_for
 from contracts.events import agent as facts
 from contracts.message import JsonObject
 from infra import clock
 from services.agent.names import approval_name
 from services.agent.pen import Pen
-from services.agent.record import Answer, Record
+from services.agent.record import Answer, Record, sameness
 
 POLICY = "policy"
 
@@ -32,10 +32,10 @@ class Approving:
             return record.answers[approval]
         if approval not in record.pending:
             rule = verdict_for(record.started.approvals, tool, arguments)
-            if rule.verdict is Verdict.AUTO or (tool, subject_of(arguments)) in record.remembered:
-                return Answer(True, POLICY)
             if rule.verdict is Verdict.DENY:
                 return await self._deny(approval, tool, call, rule.reason or "a rule of this run denies it")
+            if rule.verdict is Verdict.AUTO or (tool, sameness(arguments)) in record.remembered:
+                return Answer(True, POLICY)
             asked = facts.AgentApprovalRequested(
                 run=record.run,
                 approval=approval,

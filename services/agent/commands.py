@@ -17,6 +17,7 @@ from infra.client.sandbox import Sandbox
 from services.agent.names import command_name
 from services.agent.process import ProcessLost
 from services.agent.record import Record
+from services.agent.sizes import cut
 
 Falls = Callable[[], Awaitable[bool]]
 KEPT = 64 * 1024
@@ -60,33 +61,39 @@ class Commands:
         Raises `ProcessLost` where nobody knows how it ended, or the sandbox's error when it was rejected.
         """
         exec_id = command_name(self._record.run, key)
-        begun = await reader.first(
-            self._bus, *subjects.events_of(self._sandbox.id, scope=exec_id), start=self._record.first_sequence
+        (events,) = subjects.events_of(self._sandbox.id, scope=exec_id)
+        begun = await reader.patiently(
+            self._bus, lambda bus: reader.first(bus, events, start=self._record.first_sequence)
         )
+        self._record.ordered.add(exec_id)
         # Written at offsets, so that what is written again after a crash is written once.
         execution = self._sandbox.execution(exec_id, written=0)
+        self.running[exec_id] = execution
         if begun is None:
-            execution = await self._sandbox.start(
+            execution = self.running[exec_id] = await self._sandbox.start(
                 command, id=exec_id, timeout_ms=timeout_ms, stdin=input is not None, asker=Asker.AGENT
             )
         if input is not None:
             await execution.write(input)
             await execution.close_stdin()
-        self.running[exec_id] = execution
         try:
             carried = await self._collect(execution)
         except ClocheError:
-            self.running.pop(exec_id, None)
+            self._forget(exec_id)
             raise
-        self.running.pop(exec_id, None)
+        self._forget(exec_id)
         return carried
+
+    def _forget(self, exec_id: str) -> None:
+        self.running.pop(exec_id, None)
+        self._record.ordered.discard(exec_id)
 
     async def stop(self, reason: str, *, grace_ms: int = 500) -> None:
         """End all that run now, with their trees."""
         async with asyncio.TaskGroup() as tasks:
             for execution in list(self.running.values()):
                 self._stopped.add(execution.id)
-                tasks.create_task(execution.cancel(grace_ms=grace_ms, reason=reason[:1000]))
+                tasks.create_task(execution.cancel(grace_ms=grace_ms, reason=cut(reason, 1000).text))
 
     async def signal(self, number: int) -> None:
         for execution in list(self.running.values()):

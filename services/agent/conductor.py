@@ -18,6 +18,7 @@ from infra.journal import Journal
 from services.agent.budget import BudgetSpent, overrun, time_left
 from services.agent.commands import is_the_sandboxs
 from services.agent.leavings import Leavings
+from services.agent.names import command_of, is_call
 from services.agent.pen import Pen
 from services.agent.process import ProcessLost
 from services.agent.record import Record, told
@@ -54,6 +55,12 @@ class Conductor:
 
     async def conduct(self) -> None:
         """To the run's end, or until the sandbox is another node's. Never raises but when cancelled."""
+        try:
+            await self._conduct()
+        finally:
+            await asyncio.gather(*self.record.writing.values(), return_exceptions=True)
+
+    async def _conduct(self) -> None:
         try:
             await self._attempts()
         except Moved:
@@ -127,6 +134,8 @@ class Conductor:
 
     async def _end(self, fact: Fact, reason: str) -> None:
         """Nothing of the run goes on without it."""
+        async with self.record.intake:
+            self.record.closed = True
         leavings = Leavings(
             self._bus,
             node=self._journal.node,
@@ -135,10 +144,14 @@ class Conductor:
             start=self.record.first_sequence,
         )
         with contextlib.suppress(ClocheError):
-            await leavings.clear(reason)
-        async with self.record.intake:
-            self.record.closed = True
-            await self.pen.write("end", fact)
+            await leavings.clear(reason, self._ordered())
+        await self.pen.write("end", fact)
+
+    def _ordered(self) -> set[str]:
+        """What may be on its way and not begun: then the log does not know it yet."""
+        record = self.record
+        calls = {command_of(record.run, call) for call in record.open_calls if is_call(call)}
+        return {*record.ordered, *calls, *([record.process] if record.process else [])}
 
     async def _perform(self, stage: Stage) -> Ending:
         if words := overrun(self.record.started, self.record.spent):
@@ -161,7 +174,8 @@ class Conductor:
         while True:
             if record.stop_asked is not None:
                 raise Stopped(record.stop_asked.reason or "asked")
-            await self._pause_or_resume(stage)
+            while record.paused != record.pause_wanted:
+                await self._pause_or_resume(stage)
             left = self._time_left()
             if left is not None and left <= 0:
                 raise BudgetSpent(f"{record.started.timeout_ms} ms")
@@ -185,15 +199,14 @@ class Conductor:
 
     async def _pause_or_resume(self, stage: Stage) -> None:
         record = self.record
-        if record.paused and (record.resume_asked or record.interrupts):
+        # What is wanted may change while this is done: then it is done again, the other way.
+        order, reason = record.pause_order, record.pause_reason
+        if record.paused and not record.pause_wanted:
             await self._signal(stage, signal.SIGCONT)
-            told = facts.AgentResumed(run=record.run, order=record.resume_asked)
-            await self.pen.write(f"resumed/{record.resume_asked or next(iter(record.interrupts))}", told)
-        elif record.pause_asked and not record.paused:
+            await self.pen.write(f"resumed/{order}", facts.AgentResumed(run=record.run, order=order))
+        elif record.pause_wanted and not record.paused:
             await self._signal(stage, signal.SIGSTOP)
-            told_paused = facts.AgentPaused(run=record.run, reason=record.pause_reason, order=record.pause_asked)
-            await self.pen.write(f"paused/{record.pause_asked}", told_paused)
-        record.pause_asked = record.resume_asked = None
+            await self.pen.write(f"paused/{order}", facts.AgentPaused(run=record.run, reason=reason, order=order))
 
     async def _signal(self, stage: Stage, number: int) -> None:
         with contextlib.suppress(ClocheError):

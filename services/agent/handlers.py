@@ -62,7 +62,7 @@ class Orders:
         async with record.intake:
             if command in record.received:
                 return
-            if record.closed or record.ended:
+            if record.ended or (record.closed and not isinstance(order, orders.StopAgent)):
                 raise self._nobody(sandbox, record.run)
             if len(record.queued) >= MOST_QUEUED and isinstance(order, orders.MessageAgent | orders.GuideAgent):
                 raise SandboxResourceLimitExceeded(f"{MOST_QUEUED} messages wait for run {record.run!r} already")

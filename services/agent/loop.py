@@ -11,4 +11,4 @@ CONCURRENCY = 64
 
 async def take_orders(bus: Bus, spec: ConsumerSpec, orders: Orders, journal: Journal) -> None:
     """For ever. What is said to one sandbox's agent in its order, to different ones side by side."""
-    await run(bus, spec, orders.handle, dead_letter=journal.dead_letter, concurrency=CONCURRENCY)
+    await run(bus, spec, orders.handle, dead_letter=journal.dead_letter, concurrency=CONCURRENCY, in_order=True)

@@ -13,12 +13,30 @@ def process_name(run: str, attempt: int) -> str:
 
 def command_name(run: str, key: str) -> str:
     """Any other command that the run has carried out."""
-    return f"e-{digest(run)[:OF_RUN]}-{digest(key)}"
+    return f"e-{digest(run)[:OF_RUN]}-{digest(run, key)}"
+
+
+def call_name(run: str, key: str) -> str:
+    """The tool call under whose key a command is run."""
+    return f"t-{digest(run, key)}"
+
+
+def is_call(call: str) -> bool:
+    return call.startswith("t-")
+
+
+def command_of(run: str, call: str) -> str:
+    """The command that such a tool call runs, if it runs one."""
+    return f"e-{digest(run)[:OF_RUN]}-{call.removeprefix('t-')}"
 
 
 def belongs(command: str, run: str) -> bool:
     kind, _, rest = command.partition("-")
     return kind in ("a", "e") and rest.startswith(f"{digest(run)[:OF_RUN]}-")
+
+
+def is_program(command: str) -> bool:
+    return command.startswith("a-")
 
 
 def approval_name(run: str, key: str) -> str:

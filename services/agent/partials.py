@@ -10,6 +10,9 @@ GATHERED_S = 0.1
 MOST = 4000
 """Characters in one event."""
 
+MOST_GROWING = 100
+"""Messages at a time: of those before them nothing more is expected."""
+
 Kind = Literal["message", "thinking"]
 
 
@@ -35,6 +38,8 @@ class Partials:
     async def add(self, kind: Kind, message: str, text: str) -> None:
         """`message` names the message that this is the next part of."""
         growing = self._growing.setdefault((kind, message), _Growing())
+        if len(self._growing) > MOST_GROWING:
+            await self.whole(*next(iter(self._growing)))
         growing.parts.append(text)
         growing.size += len(text)
         if growing.size >= MOST:

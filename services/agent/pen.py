@@ -1,5 +1,7 @@
 """Writes the facts of one run, each once."""
 
+import asyncio
+
 from contracts import codec
 from contracts.message import Fact
 from infra.journal import Journal
@@ -26,8 +28,18 @@ class Pen:
         await self._append(f"{self._record.sandbox}.{self._record.run}.received.{order}", fact, order)
 
     async def _append(self, name: str, fact: Fact, command: str) -> None:
-        if not self._record.takes(name):
+        """Whoever is cancelled meanwhile, what is on its way is stored and folded."""
+        if self._record.is_written(name):
             return
+        writing = self._record.writing.get(name)
+        if writing is None:
+            writing = asyncio.create_task(self._store(name, fact, command))
+            self._record.writing[name] = writing
+            writing.add_done_callback(lambda _: self._record.writing.pop(name, None))
+        await asyncio.shield(writing)
+
+    async def _store(self, name: str, fact: Fact, command: str) -> None:
         written = self._journal.write(self._record.sandbox, fact, id=name, command=command)
         sequence = await self._journal.append(written)
+        self._record.note_written(name)
         await self._record.apply(sequence, codec.decode_head(written.payload), fact)

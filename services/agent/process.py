@@ -22,6 +22,7 @@ from infra.client.execution import CommandResult, result_of
 from infra.client.orders import publish, raise_if_given_up
 from services.agent.digest import digest
 from services.agent.lines import Line, Lines
+from services.agent.sizes import cut
 
 LONGEST_LINE = 16 * 1024 * 1024
 LAST_WORDS = 4000
@@ -29,6 +30,8 @@ INPUT_PIECE = 256 * 1024
 AHEAD_BYTES = 4 * 1024 * 1024
 """Of lines that wait for whoever takes them; then no more is read."""
 LINE_OVERHEAD = 200
+MASK = b"**"
+STAR = ord("*")
 
 
 class ProcessLost(ClocheError):
@@ -44,34 +47,36 @@ class _Waiting:
         self._lines: collections.deque[Line] = collections.deque()
         self._bytes = 0
         self._over = False
-        self._news = asyncio.Condition()
+        self._news = asyncio.Event()
+        self._room = asyncio.Event()
 
     @property
     def is_empty(self) -> bool:
         return not self._lines
 
     async def put(self, line: Line) -> None:
-        async with self._news:
-            await self._news.wait_for(lambda: self._bytes < AHEAD_BYTES)
-            self._lines.append(line)
-            self._bytes += len(line.data) + LINE_OVERHEAD
-            self._news.notify_all()
+        while self._bytes >= AHEAD_BYTES:
+            self._room.clear()
+            await self._room.wait()
+        self._lines.append(line)
+        self._bytes += len(line.data) + LINE_OVERHEAD
+        self._news.set()
 
-    async def end(self) -> None:
-        async with self._news:
-            self._over = True
-            self._news.notify_all()
+    def end(self) -> None:
+        self._over = True
+        self._news.set()
 
     async def take(self) -> Line | None:
         """None at the end."""
-        async with self._news:
-            await self._news.wait_for(lambda: bool(self._lines) or self._over)
-            if not self._lines:
+        while not self._lines:
+            if self._over:
                 return None
-            line = self._lines.popleft()
-            self._bytes -= len(line.data) + LINE_OVERHEAD
-            self._news.notify_all()
-            return line
+            self._news.clear()
+            await self._news.wait()
+        line = self._lines.popleft()
+        self._bytes -= len(line.data) + LINE_OVERHEAD
+        self._room.set()
+        return line
 
 
 class Process:
@@ -83,6 +88,7 @@ class Process:
         """`start`: no event of it precedes this sequence. `most_bytes`: of stdout, then it counts as a flood."""
         self._bus = bus
         self._most_bytes = most_bytes
+        self._written = 0
         self._node = node
         self._sandbox = sandbox
         self.id = exec_id
@@ -94,7 +100,10 @@ class Process:
         self._outputs = Lines(LONGEST_LINE)
         self._stdin = Lines(1 << 40)
         self._said: collections.Counter[str] = collections.Counter()
-        self._heard: dict[str, asyncio.Event] = {}
+        self._masked: dict[int, list[bytes]] = {}
+        """Of lines that it was told, those in which something may be masked, by their length."""
+        self._saying = b""
+        self._heard = asyncio.Event()
         self._waiting = _Waiting()
         self._error: ClocheError | None = None
         self._over = False
@@ -120,9 +129,10 @@ class Process:
         self, argv: Sequence[str], *, env: Mapping[str, str], cwd: str | None
     ) -> AsyncIterator["Process"]:
         """Raises the reason where it cannot be started, `ProcessLost`."""
-        self._past = (await reader.bounds(self._bus)).last
+        self._past = (await reader.patiently(self._bus, reader.bounds)).last
         order = RunCommand(argv=tuple(argv), env=dict(env), cwd=cwd, stdin=True, asker=Asker.AGENT)
-        if await reader.first(self._bus, *subjects.events_of(self._sandbox, scope=self.id), start=self._start) is None:
+        (events,) = subjects.events_of(self._sandbox, scope=self.id)
+        if await reader.patiently(self._bus, lambda bus: reader.first(bus, events, start=self._start)) is None:
             await publish(self._bus, self._node, self._sandbox, order, id=self.id)
         following = asyncio.create_task(self._follow())
         try:
@@ -150,13 +160,13 @@ class Process:
 
         So each has to have something of its own in it, an id say. Raises `AgentFailed` where the process has ended.
         """
-        name = self._name(line)
+        name = digest(line.decode("latin-1"))
         async with self._writing:
-            if self._said[name]:
+            if self._was_said(line):
                 return
             if self._over:
                 raise AgentFailed("the agent's process has ended, and hears no more", reason="ended")
-            heard = self._heard.setdefault(name, asyncio.Event())
+            self._saying, self._heard = line, asyncio.Event()
             whole = line + b"\n"
             pieces = [whole[at : at + INPUT_PIECE] for at in range(0, len(whole), INPUT_PIECE)]
             for number, piece in enumerate(pieces):
@@ -164,8 +174,8 @@ class Process:
                 order = InputCommand(exec=self.id, data=packed.data, encoding=packed.encoding)
                 # The keeper knows the ids of what it was given, so a piece that comes twice is written once.
                 await self._order(order, f"i-{digest(self.id, name)}-{number}")
-            await heard.wait()
-        if not self._said[name]:
+            await self._heard.wait()
+        if not self._was_said(line):
             raise AgentFailed("the agent's process has ended, and hears no more", reason="ended")
 
     async def end_input(self) -> None:
@@ -180,13 +190,17 @@ class Process:
         """It ends, with everything that it started: that at once, the program itself after the grace at the latest."""
         if self.result is None:
             await self._order(SignalCommand(exec=self.id, signal=signal.SIGKILL, scope=Scope.REST))
-            await self._order(SignalCommand(exec=self.id, cancel=True, grace_ms=grace_ms, reason=reason[:1000]))
+            await self._order(
+                SignalCommand(exec=self.id, cancel=True, grace_ms=grace_ms, reason=cut(reason, 1000).text)
+            )
 
     async def _order(self, order: Order, name: str | None = None) -> None:
         await publish(self._bus, self._node, self._sandbox, order, id=name)
 
-    def _name(self, line: bytes) -> str:
-        return digest(self._bus.redactor.mask(line).decode("latin-1"))
+    def _was_said(self, line: bytes) -> bool:
+        if self._said[digest(line.decode("latin-1"))]:
+            return True
+        return any(_is(line, told) for told in self._masked.get(len(line), ()))
 
     async def _follow(self) -> None:
         try:
@@ -200,9 +214,8 @@ class Process:
         self._over = True
         self._caught_up.set()
         self._started.set()
-        for heard in self._heard.values():
-            heard.set()
-        await self._waiting.end()
+        self._heard.set()
+        self._waiting.end()
 
     async def _read(self) -> None:
         scope = subjects.events_of(self._sandbox, scope=self.id)
@@ -239,21 +252,35 @@ class Process:
             case facts.CommandInput() if sequence > self._past:
                 self._hear(fact)
             case facts.CommandOutput(stream=facts.Stream.STDOUT):
-                if fact.offset + fact.size > self._most_bytes:
-                    raise AgentFailed(f"the agent wrote more than {self._most_bytes} bytes", reason="flood")
+                self._count(fact)
                 for line in self._outputs.feed(unpack(fact.data, fact.encoding)):
                     await self._waiting.put(line)
             case facts.CommandOutput(stream=facts.Stream.STDERR):
+                self._count(fact)
                 self._last_words = (self._last_words + unpack(fact.data, fact.encoding))[-LAST_WORDS:]
             case facts.CommandRejected():
                 raise from_failure(fact.failure)
         self.result = result_of(fact, sequence) or self.result
 
+    def _count(self, fact: facts.CommandOutput) -> None:
+        self._written += fact.size
+        if self._written > self._most_bytes:
+            raise AgentFailed(f"the agent wrote more than {self._most_bytes} bytes", reason="flood")
+
     def _hear(self, fact: facts.CommandInput) -> list[bytes]:
         lines = [line.data for line in self._stdin.feed(unpack(fact.data, fact.encoding))]
         for line in lines:
-            name = self._name(line)
-            self._said[name] += 1
-            if heard := self._heard.pop(name, None):
-                heard.set()
+            if MASK in line:
+                self._masked.setdefault(len(line), []).append(line)
+            else:
+                self._said[digest(line.decode("latin-1"))] += 1
+            if _is(self._saying, line):
+                self._heard.set()
         return lines
+
+
+def _is(said: bytes, told: bytes) -> bool:
+    """Whether a line on record is this one: where a secret stood, there are stars."""
+    if said == told:
+        return True
+    return len(said) == len(told) and all(its in (mine, STAR) for mine, its in zip(said, told, strict=True))

@@ -5,13 +5,13 @@ import contextlib
 import datetime
 from typing import NamedTuple
 
+import msgspec
 from msgspec import Struct
 
 from contracts import codec, subjects
-from contracts.agents import subject_of
 from contracts.errors import Invalid
 from contracts.events import agent as facts
-from contracts.message import EventHead, Fact
+from contracts.message import EventHead, Fact, JsonObject
 from infra.bus import reader
 from infra.bus.connection import Bus
 from services.agent.digest import digest
@@ -70,6 +70,14 @@ class Spent(Struct):
     turns: int = 0
 
 
+def sameness(arguments: JsonObject) -> str:
+    """What makes two calls of a tool the same: all of their arguments."""
+    try:
+        return digest(msgspec.json.encode(arguments, order="deterministic").decode())
+    except (ValueError, TypeError, RecursionError, OverflowError):
+        return digest(repr(type(arguments)), str(id(arguments)))
+
+
 def from_guardian(by: str) -> bool:
     return by.split("/")[0] == "guardian"
 
@@ -100,9 +108,10 @@ class Record:
         """Decisions that came in and have not taken effect."""
         self.answers: dict[str, Answer] = {}
         self.remembered: set[tuple[str, str]] = set()
-        self.pause_asked: str | None = None
+        self.pause_wanted = False
+        self.pause_order = ""
+        """The order that said so last, in either direction."""
         self.pause_reason = ""
-        self.resume_asked: str | None = None
         self.paused = False
         self.paused_at: datetime.datetime | None = None
         self.paused_for = datetime.timedelta()
@@ -117,6 +126,8 @@ class Record:
         self.spent = Spent()
         self.received: set[str] = set()
         """Ids of the orders that are on record."""
+        self.ordered: set[str] = set()
+        """Commands that this life has asked for and not seen the end of."""
         self.open_calls: set[str] = set()
         """Tool calls without a result."""
         self.lately: list[Steer] = []
@@ -128,6 +139,8 @@ class Record:
         """Characters of each message that were told in parts."""
         self._news = asyncio.Condition()
         self._recent: dict[str, None] = {}
+        self.writing: dict[str, asyncio.Task[None]] = {}
+        """Events on their way into the log, by id."""
 
     @property
     def run(self) -> str:
@@ -136,14 +149,14 @@ class Record:
     def event_id(self, key: str) -> str:
         return f"{self.sandbox}.{self.run}.{digest(key)}"
 
-    def takes(self, name: str) -> bool:
-        """False for an event that was written lately, by this very life."""
-        if name in self._recent:
-            return False
+    def is_written(self, name: str) -> bool:
+        """Lately, by this very life."""
+        return name in self._recent
+
+    def note_written(self, name: str) -> None:
         self._recent[name] = None
         if len(self._recent) > RECENT:
             del self._recent[next(iter(self._recent))]
-        return True
 
     async def changed(self) -> None:
         """Wait for the next event."""
@@ -162,12 +175,17 @@ class Record:
             self.received.add(order)
         match fact:
             case facts.AgentAttached():
+                self.closed = self.closed and fact.attempt == self.attempt
                 self.attempt, self.process, self.story = fact.attempt, fact.process, fact.reason
+            case facts.AgentClosing():
+                self.closed = True
             case facts.UserMessage() | facts.UserGuidance():
                 kind = head.type.partition(".")[2]
                 self._say(Steer(order, kind, fact.text, fact.by, sequence))
             case facts.UserInterrupt():
                 self.interrupts[order] = Interrupt(order, fact.reason, fact.by, sequence)
+                # Nobody who is frozen can stop what they do.
+                self.pause_wanted, self.pause_order = False, order
                 if from_guardian(fact.by):
                     self._say(Steer(order, "interrupt", fact.reason, fact.by, sequence))
             case facts.AgentDelivered():
@@ -185,7 +203,7 @@ class Record:
                 expires = (
                     None if fact.expires_ms is None else head.time + datetime.timedelta(milliseconds=fact.expires_ms)
                 )
-                subject = subject_of(fact.input)
+                subject = sameness(fact.input)
                 self.pending[fact.approval] = Pending(fact.approval, fact.tool, subject, fact.call, head.time, expires)
             case facts.UserApprove():
                 self._decide(fact.approval, Answer(True, fact.by or "user", fact.reason))
@@ -199,12 +217,11 @@ class Record:
             case facts.AgentRejected():
                 self._answer(fact.approval, Answer(False, fact.by, fact.reason, fact.expired))
             case facts.UserPause():
-                self.pause_asked, self.pause_reason, self.resume_asked = order, fact.reason, None
+                self.pause_wanted, self.pause_order, self.pause_reason = True, order, fact.reason
             case facts.UserResume():
-                self.pause_asked, self.resume_asked = None, order
+                self.pause_wanted, self.pause_order = False, order
             case facts.AgentPaused():
                 self.paused, self.paused_at = True, head.time
-                self.pause_asked = None
             case facts.AgentResumed():
                 self._resumed(head.time)
             case facts.UserStop():
@@ -246,12 +263,13 @@ class Record:
     def _resumed(self, at: datetime.datetime) -> None:
         if self.paused_at is not None:
             self.paused_for += at - self.paused_at
-        self.paused, self.paused_at, self.resume_asked = False, None, None
+        self.paused, self.paused_at = False, None
 
 
 async def is_begun(bus: Bus, sandbox: str, run: str) -> bool:
-    """Raises `Unavailable`."""
-    return await reader.last(bus, subjects.event(sandbox, "agent.started", run)) is not None
+    """Waits out lost connections."""
+    begun = await reader.patiently(bus, lambda bus: reader.last(bus, subjects.event(sandbox, "agent.started", run)))
+    return begun is not None
 
 
 async def told(bus: Bus, record: Record) -> set[str]:
@@ -265,8 +283,8 @@ async def told(bus: Bus, record: Record) -> set[str]:
 
 
 async def load(bus: Bus, sandbox: str, run: str) -> Record | None:
-    """From the log; None where no such run was begun in this sandbox. Raises `Unavailable`."""
-    begun = await reader.last(bus, subjects.event(sandbox, "agent.started", run))
+    """From the log; None where no such run was begun in this sandbox. Waits out lost connections."""
+    begun = await reader.patiently(bus, lambda bus: reader.last(bus, subjects.event(sandbox, "agent.started", run)))
     if begun is None:
         return None
     record: Record | None = None

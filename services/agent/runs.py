@@ -38,6 +38,7 @@ class Runs:
         self._runtimes = runtimes
         self._tasks = tasks
         self._open: dict[str, Conductor] = {}
+        self._finding = asyncio.Lock()
         self._looked: dict[str, str] = {}
         """Sandboxes whose last run was looked up, and the node that they were of."""
 
@@ -50,8 +51,9 @@ class Runs:
 
     async def open(self, sandbox: str) -> Conductor | None:
         """The run that is open in a sandbox of this node."""
-        if sandbox not in self._open and self._looked.get(sandbox) != self._journal.node:
-            await self._find(sandbox)
+        async with self._finding:
+            if sandbox not in self._open and self._looked.get(sandbox) != self._journal.node:
+                await self._find(sandbox)
         found = self._open.get(sandbox)
         return None if found is None or found.record.ended else found
 
@@ -105,7 +107,8 @@ class Runs:
 
     async def _last(self, sandbox: str) -> Record | None:
         """The run that is open there: only the newest can be."""
-        newest = await reader.last(self._bus, subjects.event(sandbox, "agent.started") + ".*")
+        begun = f"{subjects.event(sandbox, 'agent.started')}.*"
+        newest = await reader.patiently(self._bus, lambda bus: reader.last(bus, begun))
         if newest is None:
             return None
         record = await records.load(self._bus, sandbox, subjects.parse_event(newest.subject).scope or "")

@@ -16,6 +16,7 @@ PATH = 2000
 INPUT = 200_000
 """Bytes of a tool call's arguments, as JSON."""
 SHOWN = 20_000
+DEPTH = 64
 
 
 class Cut(NamedTuple):
@@ -25,7 +26,7 @@ class Cut(NamedTuple):
 
 def cut(text: str, most: int) -> Cut:
     """The beginning of it; without halves of characters that are none."""
-    clean = text.encode("utf-8", "replace").decode()
+    clean = text[: most + 1].encode("utf-8", "replace").decode()
     return Cut(clean[:most], len(clean) > most)
 
 
@@ -54,7 +55,7 @@ def bounded(fact: Fact) -> Fact:
         case facts.AgentRejected():
             return replace(fact, tool=cut(fact.tool, NAME).text, call=_name(fact.call))
         case facts.AgentDelivered():
-            return replace(fact, key=cut(fact.key, NAME).text, call=_name(fact.call))
+            return replace(fact, call=_name(fact.call))
         case facts.AgentTranscript():
             return replace(fact, session=cut(fact.session, NAME).text, path=cut(fact.path, PATH).text)
         case facts.AgentCompleted():
@@ -75,7 +76,9 @@ class Arguments(NamedTuple):
 
 
 def arguments(given: JsonObject) -> Arguments:
-    """A tool call's arguments come from a model: any JSON, of any size."""
+    """A tool call's arguments come from a model: any JSON, of any size and depth."""
+    if _depth_beyond(given, DEPTH):
+        return Arguments({"text": f"nested more than {DEPTH} deep"}, True)
     try:
         raw = msgspec.json.encode(given)
     except (ValueError, TypeError, RecursionError, OverflowError):
@@ -84,3 +87,19 @@ def arguments(given: JsonObject) -> Arguments:
     if len(raw) > INPUT:
         return Arguments({"text": raw[:SHOWN].decode("utf-8", "ignore")}, True)
     return Arguments(given, False)
+
+
+def _depth_beyond(given: object, most: int) -> bool:
+    """Whether something lies deeper than that. Level by level: nothing here may be as deep as they like."""
+    level = [given]
+    for _ in range(most):
+        level = [child for each in level for child in _children(each)]
+        if not level:
+            return False
+    return True
+
+
+def _children(each: object) -> list[object]:
+    if isinstance(each, dict):
+        return [value for value in each.values() if isinstance(value, dict | list)]
+    return [value for value in each if isinstance(value, dict | list)] if isinstance(each, list) else []

@@ -1,5 +1,6 @@
 """What a runtime is given of its run: all that it does under a key is done once, however often it is begun again."""
 
+import asyncio
 import contextlib
 import signal
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -114,6 +115,24 @@ class Stage:
         return process_name(self.run, self.attempt)
 
     @contextlib.asynccontextmanager
+    async def within(self, seconds: float) -> AsyncIterator[None]:
+        """A time-out for the agent that stands still while the run is paused. Raises `TimeoutError`."""
+        async with asyncio.timeout(seconds) as limit:
+            stretching = asyncio.create_task(self._stretch(limit, seconds))
+            try:
+                yield
+            finally:
+                stretching.cancel()
+                await asyncio.gather(stretching, return_exceptions=True)
+
+    async def _stretch(self, limit: asyncio.Timeout, seconds: float) -> None:
+        loop, paused = asyncio.get_running_loop(), False
+        while True:
+            if paused != (paused := self._record.paused or self._record.pause_wanted):
+                limit.reschedule(None if paused else loop.time() + seconds)
+            await self._record.changed()
+
+    @contextlib.asynccontextmanager
     async def process(
         self, argv: Sequence[str], *, env: Mapping[str, str] | None = None, cwd: str | None = None
     ) -> AsyncIterator[Process]:
@@ -124,6 +143,7 @@ class Stage:
         exec_id = self._process_id
         told = facts.AgentAttached(run=self.run, process=exec_id, attempt=self.attempt, reason=self.story)
         await self._pen.write(f"attached/{exec_id}", told)
+        self._record.ordered.add(exec_id)
         process = Process(
             self.bus,
             node=self.state.node,

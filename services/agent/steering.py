@@ -4,8 +4,11 @@ import asyncio
 
 from contracts.events import agent as facts
 from services.agent.budget import BudgetSpent
+from services.agent.digest import digest
 from services.agent.pen import Pen
 from services.agent.record import PROMPT, Interrupt, Record, Steer
+
+LONGEST_KEY = 100
 
 
 class Steering:
@@ -30,6 +33,7 @@ class Steering:
         The same again for the same key, also after a crash. So ask only for what is not done yet, and see to it that
         giving it twice is giving it once.
         """
+        key = _short(key)
         async with self._taking:
             known = self._record.delivered.get(key)
             return tuple(await self._deliver(key, where, call) if known is None else known)
@@ -54,6 +58,7 @@ class Steering:
 
         Waits where there is more to come: in a run that is kept open, or was interrupted. Raises `BudgetSpent`.
         """
+        key = _short(key)
         while True:
             known = self._record.delivered.get(key)
             if known is not None:
@@ -62,7 +67,10 @@ class Steering:
             async with self._record.intake:
                 if most is not None and self._record.spent.turns >= most and self._wants_more():
                     raise BudgetSpent(f"{self._record.spent.turns} of {most} turns")
+                if self._record.closed:
+                    return ()
                 if not self._wants_more():
+                    await self._pen.write(f"closing/{key}", facts.AgentClosing(run=self._record.run))
                     self._record.closed = True
                     return ()
                 if self._record.queued:
@@ -93,5 +101,10 @@ class Steering:
 
     async def gate(self) -> None:
         """Returns while the run is not paused."""
-        while self._record.paused or self._record.pause_asked:
+        while self._record.paused or self._record.pause_wanted:
             await self._record.changed()
+
+
+def _short(key: str) -> str:
+    """Keys are made of what programs call their calls, and go into events."""
+    return key if len(key) <= LONGEST_KEY and key.isascii() else digest(key)

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import NamedTuple
 
 from contracts import codec, subjects
@@ -126,7 +127,8 @@ class Found(NamedTuple):
 async def find_run(bus: Bus, sandbox: str, spec: SandboxSpec, run: str, end: int | None = None) -> Found | None:
     """An earlier run of this sandbox, or of one that it was forked from; None where there is none."""
     for _ in range(LONGEST_CHAIN):
-        entry = await reader.last(bus, subjects.event(sandbox, "agent.started", run))
+        begun = subjects.event(sandbox, "agent.started", run)
+        entry = await reader.patiently(bus, partial(reader.last, filter_=begun))
         fact = None if entry is None else codec.decode_fact(codec.decode_head(entry.data))
         if isinstance(fact, facts.AgentStarted) and entry is not None and (end is None or entry.seq <= end):
             return Found(Place(sandbox, run, end), spec, fact)

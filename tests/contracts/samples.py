@@ -251,6 +251,7 @@ _FACTS: dict[str, Fact] = {
     "agent.paused": agent.AgentPaused(run=RUN, reason="lunch", order="c-1"),
     "agent.resumed": agent.AgentResumed(run=RUN, order="c-2"),
     "agent.waiting": agent.AgentWaiting(run=RUN, reason="turn over"),
+    "agent.closing": agent.AgentClosing(run=RUN),
     "agent.delivered": agent.AgentDelivered(
         run=RUN,
         order="c-1",

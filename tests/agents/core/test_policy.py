@@ -94,3 +94,37 @@ def test_a_run_begins_only_in_a_sandbox_that_runs_here_and_has_none() -> None:
     second = refusal("running", open_run="run-1")
     assert isinstance(second, SandboxInvalidState)
     assert "run-1" in second.message
+
+
+EVIL = rule(Verdict.DENY, pattern="*evil*")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"command": "create", "path": "/evil"},
+        {"command": "", "path": "/evil"},
+        {"file_path": "fine", "notes": "evil"},
+        {"edits": [{"new": ["x", {"deep": "evil"}]}]},
+        {"command": ["sh", "-c", "evil"]},
+        {"command": "true\nevil"},
+        {"command": "evil # " + "x" * 1_000_000},
+        {"evil": 7},
+        {"notebook_path": "evil.ipynb"},
+        {"command": "x" * 5_000_000},
+    ],
+)
+def test_a_denial_is_not_evaded_by_where_or_how_long_the_words_are(arguments: dict[str, object]) -> None:
+    assert verdict_for((EVIL, rule(Verdict.AUTO)), "Tool", arguments).verdict is Verdict.DENY
+
+
+def test_leave_by_pattern_is_for_what_the_call_is_about_and_nothing_beside() -> None:
+    rules = (rule(Verdict.AUTO, "Bash", "ls*"), rule(Verdict.ASK))
+    assert verdict_for(rules, "Bash", {"command": "ls -l"}).verdict is Verdict.AUTO
+    assert verdict_for(rules, "Bash", {"command": "rm", "description": "ls"}).verdict is Verdict.ASK
+    assert verdict_for(rules, "Bash", {"words": "ls"}).verdict is Verdict.ASK
+
+
+def test_a_pattern_is_no_way_to_keep_everybody_waiting() -> None:
+    hard = rule(Verdict.DENY, pattern="*" + "a*" * 200 + "b")
+    assert verdict_for((hard,), "Bash", {"command": "a" * 200_000}).verdict is Verdict.AUTO

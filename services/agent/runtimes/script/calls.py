@@ -7,8 +7,7 @@ from contracts.agents import Verdict, verdict_for
 from contracts.errors import ClocheError
 from contracts.events import agent as facts
 from contracts.message import JsonObject
-from services.agent.digest import digest
-from services.agent.names import approval_name
+from services.agent.names import approval_name, call_name
 from services.agent.process import ProcessLost
 from services.agent.record import Answer
 from services.agent.runtimes.script import recall
@@ -61,7 +60,7 @@ def used(key: str, *, heard: bool) -> str:
 
 
 def call_id(run: str, key: str) -> str:
-    return f"t-{digest(run, key)}"
+    return call_name(run, key)
 
 
 class Calls:

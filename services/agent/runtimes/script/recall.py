@@ -22,7 +22,7 @@ async def begun(stage: Stage, key: str, call: str) -> bool:
     """Whether something was done for a call already: a command of that key started, a file operation of that token."""
     start = stage.first_sequence
     command = subjects.events_of(stage.state.sandbox, scope=command_name(stage.run, key))
-    if await reader.first(stage.bus, *command, start=start) is not None:
+    if await reader.patiently(stage.bus, lambda bus: reader.first(bus, *command, start=start)) is not None:
         return True
     tools = subjects.events_of(stage.state.sandbox, family="tool")
     async for entry in reader.read(stage.bus, tools, start, follow=False):
