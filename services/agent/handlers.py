@@ -62,7 +62,8 @@ class Orders:
         async with record.intake:
             if command in record.received:
                 return
-            if record.ended or (record.closed and not isinstance(order, orders.StopAgent)):
+            is_over = record.closed or record.stop_asked is not None
+            if record.ended or (is_over and not isinstance(order, orders.StopAgent)):
                 raise self._nobody(sandbox, record.run)
             if len(record.queued) >= MOST_QUEUED and isinstance(order, orders.MessageAgent | orders.GuideAgent):
                 raise SandboxResourceLimitExceeded(f"{MOST_QUEUED} messages wait for run {record.run!r} already")
