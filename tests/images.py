@@ -209,3 +209,16 @@ def _docker(engine: Engine, *argv: str, timeout: float) -> None:
 
 def _run(*argv: str, timeout: float = 900) -> None:
     subprocess.run(argv, check=True, capture_output=True, timeout=timeout)
+
+
+def main() -> None:
+    """All of them, before any test waits for one: from nothing they take longer than a test may."""
+    for make in (busybox, shell_less, debian, openhands):
+        try:
+            make()
+        except pytest.skip.Exception as skipped:
+            print(f"images: {skipped}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()
