@@ -4,10 +4,16 @@ One that began last would go on alone when all others are done. Begun first, the
 """
 
 LONGEST = (
+    "tests/agents/conformance/test_openhands.py",
+    "tests/agents/conformance/test_claude.py",
     "tests/conformance/test_ordinary_user.py",
     "tests/faults/test_docker_kills.py",
     "tests/conformance/test_lifecycle.py",
     "tests/keeper/test_docker_lives.py",
+    "tests/agents/scripted/test_playing.py",
+    "tests/agents/claude/test_run.py",
+    "tests/agents/cli/test_commands.py",
+    "tests/agents/acp/test_runs.py",
     "tests/recovery/test_causes.py",
     "tests/egress/test_attaching.py",
     "tests/manifest/test_toolchain.py",

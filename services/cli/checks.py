@@ -27,6 +27,8 @@ def checks(pytest_arguments: tuple[str, ...]) -> tuple[Check, ...]:
         Check("types", (str(tools / "mypy"),)),
         Check("imports", (str(tools / "lint-imports"), "--no-logo")),
         Check("schema", (sys.executable, "-m", "services.cli", "schema", "--check")),
+        # Made by whichever test comes first they would take longer than a test may.
+        Check("images", (sys.executable, "-m", "tests.images")),
         Check(
             "tests",
             (

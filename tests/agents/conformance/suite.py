@@ -1,8 +1,7 @@
-"""What every runtime promises, stated once."""
+"""What every runtime promises, stated once. The modules beside this run it for each of them, side by side."""
 
 import asyncio
 import contextlib
-import importlib
 from collections.abc import AsyncIterator
 
 import pytest
@@ -17,18 +16,11 @@ from tests.agents.conformance.scenes import begin, fresh_marker, has_file, shape
 from tests.agents.rig import Call, Crash, Rig, Say, Think, Turn, World
 from tests.services.node import eventually
 
-RIGS = {"script": "scripted", "acp": "acp", "claude": "claude", "openhands": "openhands"}
 HEARS = "until [ -e {0} ]; do sleep 0.02; done"
 BEAT = "while :; do date >{0}; sleep 0.02; done"
 DEAF = f"trap '' TERM INT; setsid sh -c '{BEAT.format('child')}' & {BEAT.format('own')}"
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(240)]
-
-
-@pytest.fixture(scope="module", params=sorted(RIGS))
-def rig(request: pytest.FixtureRequest) -> Rig:
-    made: Rig = importlib.import_module(f"tests.agents.{RIGS[request.param]}.rig").make_rig()
-    return made
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -1,0 +1,12 @@
+"""The suite of all runtimes, for `claude`."""
+
+import pytest
+
+from tests.agents.claude.rig import make_rig
+from tests.agents.conformance.suite import *  # noqa: F403
+from tests.agents.rig import Rig
+
+
+@pytest.fixture(scope="module")
+def rig() -> Rig:
+    return make_rig()
