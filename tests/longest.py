@@ -12,7 +12,7 @@ LONGEST = (
     "tests/keeper/test_docker_lives.py",
     "tests/agents/scripted/test_playing.py",
     "tests/agents/claude/test_run.py",
-    "tests/agents/cli/test_commands.py",
+    "tests/agents/cli/test_command_line.py",
     "tests/agents/acp/test_runs.py",
     "tests/recovery/test_causes.py",
     "tests/egress/test_attaching.py",
