@@ -1,5 +1,7 @@
 """Takes orders for agents: begins runs, and puts what is said to them on record."""
 
+import asyncio
+
 from contracts import codec, subjects
 from contracts.agents import Agents
 from contracts.commands import agent as orders
@@ -45,7 +47,8 @@ class Orders:
         if refusal is not None:
             raise refusal
         assert state is not None
-        self._runs.runtime(order.runtime).check(order)
+        # Options may be long, and packages large to import: everybody else need not wait for that.
+        await asyncio.to_thread(self._runs.runtime(order.runtime).check, order)
         if order.resume is not None and await find_run(self._bus, sandbox, state.spec, order.resume) is None:
             raise Invalid(f"sandbox {sandbox!r} has no earlier run {order.resume!r} to go on from")
         begun = started(order, run, self._settings)

@@ -191,12 +191,12 @@ class Conversation:
             await self._process.say(orders.go(event.ask, [steer.shown for steer in steers]))
 
     def _ask(self, key: str, event: events.ApprovalNeeded) -> None:
+        if len(self._asking) + len(event.calls) > MOST_ASKED:
+            raise AgentFailed(f"the agent asks for more than {MOST_ASKED} tool calls at a time", reason="flood")
         for at, call in enumerate(event.calls):
             if (event.ask, at) not in self._said.verdicts:
                 name = f"{key}.{at}"
                 self._asking[name] = self._begin(self._judge(name, event.ask, at, call))
-        if len(self._asking) > MOST_ASKED:
-            raise AgentFailed(f"the agent asks for more than {MOST_ASKED} tool calls at a time", reason="flood")
 
     async def _judge(self, key: str, ask: int, at: int, call: events.Call) -> None:
         answer = await self._stage.approve(key, call.tool, call.input, call=call.call)

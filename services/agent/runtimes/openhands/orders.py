@@ -34,7 +34,11 @@ class _Order(Struct):
 def said(lines: Iterable[bytes]) -> Said:
     found = Said()
     for line in lines:
-        order = msgspec.json.decode(line, type=_Order)
+        try:
+            order = msgspec.json.decode(line, type=_Order)
+        except msgspec.MsgspecError:
+            # Somebody else has typed something into it.
+            continue
         match order.order:
             case "start":
                 found.started = True

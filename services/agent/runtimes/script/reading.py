@@ -3,11 +3,11 @@
 from typing import Any
 
 import msgspec
-import yaml
 from msgspec import Struct
 from msgspec.structs import replace
 
 from contracts.errors import Invalid
+from services.agent.runtimes.script import yaml_text
 from services.agent.runtimes.script.script import NESTED, STEPS, Repeat, Script, Step, Steps
 
 MAX_TEXT = 256 * 1024
@@ -15,7 +15,8 @@ DEEPEST = 8
 MOST_STEPS = 10_000
 MOST_PLAYED = 100_000
 """With what is repeated, in one turn."""
-LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+MOST_WORDS = 500
+"""About what is wrong, which may have a part of the script in it."""
 
 
 class _Whole(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -35,7 +36,7 @@ def read(text: str) -> Script:
     try:
         whole = msgspec.convert({"steps": loaded} if isinstance(loaded, list) else loaded, _Whole)
     except msgspec.ValidationError as error:
-        raise Invalid(f"script: {error}") from error
+        raise Invalid(f"script: {str(error)[:MOST_WORDS]}") from error
     reader = _Reader()
     if whole.turns is None:
         turns: tuple[Steps, ...] = (reader.steps(whole.steps, "steps"),)
@@ -51,21 +52,15 @@ def read(text: str) -> Script:
 def _load(text: str) -> Any:
     if len(text) > MAX_TEXT:
         raise Invalid(f"script: {len(text)} characters, {MAX_TEXT} at most")
-    try:
-        if text.lstrip()[:1] in ("{", "["):
-            return _json_or_yaml(text)
-        return yaml.load(text, LOADER)  # noqa: S506  a safe one
-    except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
-        words = " ".join(str(error).split())[:500]
-        raise Invalid(f"script: neither YAML nor JSON: {words}") from error
-
-
-def _json_or_yaml(text: str) -> Any:
-    """YAML has such brackets too."""
+    if text.lstrip()[:1] not in ("{", "["):
+        return yaml_text.load(text)
     try:
         return msgspec.json.decode(text)
-    except msgspec.DecodeError:
-        return yaml.load(text, LOADER)  # noqa: S506  a safe one
+    except RecursionError as error:
+        raise Invalid("script: lists and objects within one another, too deep to be read") from error
+    except (msgspec.DecodeError, UnicodeEncodeError):
+        # YAML has such brackets too.
+        return yaml_text.load(text)
 
 
 class _Reader:
@@ -83,7 +78,6 @@ class _Reader:
         return found
 
     def _step(self, raw: Any, where: str, depth: int) -> Step:
-        # What an anchor of YAML repeats counts as often as it stands there.
         self._found += 1
         if self._found > MOST_STEPS:
             raise Invalid(f"script: {where}: more than {MOST_STEPS} steps")
@@ -91,9 +85,8 @@ class _Reader:
         try:
             step = msgspec.convert(raw, STEPS[verb])
         except msgspec.ValidationError as error:
-            raise Invalid(f"script: {where} ({verb}): {error}") from error
+            raise Invalid(f"script: {where} ({verb}): {str(error)[:MOST_WORDS]}") from error
         nested = {name: getattr(step, name) for name in NESTED if hasattr(step, name)}
-        _check_text(replace(step, **dict.fromkeys(nested, ())), f"{where} ({verb})")
         read = {name: self.steps(each, f"{where}.{name}", depth + 1) for name, each in nested.items()}
         return replace(step, **read)
 
@@ -106,14 +99,6 @@ def _verb(raw: Any, where: str) -> str:
         return verbs[0]
     found = " and ".join(verbs) or ", ".join(str(key)[:40] for key in list(raw)[:3]) or "nothing"
     raise Invalid(f"script: {where}: one of {', '.join(STEPS)} is wanted, not {found}")
-
-
-def _check_text(step: Step, where: str) -> None:
-    """YAML can spell halves of characters, which nothing takes."""
-    try:
-        msgspec.json.encode(step)
-    except UnicodeEncodeError as error:
-        raise Invalid(f"script: {where}: text that is not Unicode") from error
 
 
 def _played(steps: Steps) -> int:

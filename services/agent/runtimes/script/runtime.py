@@ -1,5 +1,6 @@
 """An agent that does what a file says, step by step, and needs no model: for demonstrations, tests and the docs."""
 
+import asyncio
 import time
 from typing import Annotated, NamedTuple
 
@@ -67,7 +68,7 @@ async def _part(stage: Stage) -> Part:
     """
     text = options_of(stage.order.options).script
     if stage.order.resumed is None:
-        return Part(reading.read(text or ""), 0)
+        return Part(await asyncio.to_thread(reading.read, text or ""), 0)
     conversation = await stage.transcripts.conversation(LONGEST)
     begun = [fact for fact in conversation if isinstance(fact, facts.AgentStarted) and fact.run != stage.run]
     scripts = [each for fact in begun if isinstance(each := fact.options.get("script"), str)]
@@ -75,10 +76,10 @@ async def _part(stage: Stage) -> Part:
     if text is None and earlier is None:
         raise AgentFailed("no run of this conversation has a script", reason="script")
     if text not in (None, earlier):
-        return Part(reading.read(text or ""), 0)
+        return Part(await asyncio.to_thread(reading.read, text or ""), 0)
     documents = await stage.transcripts.documents()
     turns = [int(each.data) for each in documents if (each.session, each.path) == (begun[-1].run, TURNS)]
-    return Part(reading.read(earlier or ""), turns[0] if turns else 0)
+    return Part(await asyncio.to_thread(reading.read, earlier or ""), turns[0] if turns else 0)
 
 
 class _Performance:
