@@ -47,7 +47,7 @@ def subject_of(arguments: JsonObject) -> str:
         if isinstance(found, str) and found:
             return found
         if isinstance(found, list) and found:
-            return " ".join(str(each) for each in found[:MOST_LEAVES])
+            return " ".join(each for each in found[:MOST_LEAVES] if isinstance(each, str))
     return ""
 
 

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from contracts.agents import subject_of
 from contracts.events import agent
-from contracts.message import EventHead, Fact
+from contracts.message import EventHead, Fact, JsonObject
 
 KEPT_RUNS = 6
 KEPT_EACH = 10
@@ -81,6 +81,8 @@ class RunState(Struct, frozen=True, kw_only=True):
     pending_more: int = 0
     waiting: bool = False
     paused: bool = False
+    closing: bool = False
+    """Its last turn is over, and it hears nothing more."""
     started_at: datetime.datetime
     ended_at: datetime.datetime | None = None
     reason: str = ""
@@ -138,7 +140,11 @@ def apply(state: RunState, head: EventHead, fact: Fact) -> RunState:
         return state
     match fact:
         case agent.AgentAttached():
-            return replace(state, attempt=fact.attempt, process=fact.process)
+            # A new attempt has turns of its own.
+            closing = state.closing and fact.attempt == state.attempt
+            return replace(state, attempt=fact.attempt, process=fact.process, closing=closing)
+        case agent.AgentClosing():
+            return replace(state, closing=True)
         case agent.AgentToolUse():
             return replace(state, tool_calls=state.tool_calls + 1)
         case agent.AgentMetrics():
@@ -190,6 +196,7 @@ def _ended(state: RunState, head: EventHead, status: RunStatus, reason: str) -> 
         pending_more=0,
         waiting=False,
         paused=False,
+        closing=False,
     )
 
 
@@ -221,16 +228,28 @@ def _delivered(state: RunState, fact: agent.AgentDelivered) -> RunState:
 def _asked(state: RunState, head: EventHead, fact: agent.AgentApprovalRequested) -> RunState:
     if len(state.pending) >= KEPT_EACH:
         return replace(state, pending_more=state.pending_more + 1)
-    expires = None if fact.expires_ms is None else head.time + datetime.timedelta(milliseconds=fact.expires_ms)
-    asked = Pending(
+    return replace(state, pending=(*state.pending, pending(head.time, fact)))
+
+
+def pending(at: datetime.datetime, fact: agent.AgentApprovalRequested) -> Pending:
+    """In brief, what was asked for at that time."""
+    expires = None if fact.expires_ms is None else at + datetime.timedelta(milliseconds=fact.expires_ms)
+    return Pending(
         approval=fact.approval,
         tool=brief(fact.tool),
-        subject=brief(subject_of(fact.input)),
+        subject=brief(_subject(fact.input)),
         reason=brief(fact.reason),
-        asked_at=head.time,
+        asked_at=at,
         expires_at=expires,
     )
-    return replace(state, pending=(*state.pending, asked))
+
+
+def _subject(arguments: JsonObject) -> str:
+    try:
+        return subject_of(arguments)
+    except RecursionError:
+        # It could just be read; nobody can write it out.
+        return ""
 
 
 def _approvals(state: RunState) -> set[str]:

@@ -88,6 +88,8 @@ class AgentApprovalRequested(Fact, frozen=True, kw_only=True):
     call: str | None = None
     reason: str = ""
     """Why it is asked: the words of the rule, or of the agent."""
+    truncated: bool = False
+    """The input was too large for an event: what is asked for is more than can be seen here."""
 
 
 class AgentApproved(Fact, frozen=True, kw_only=True):

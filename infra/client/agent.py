@@ -1,9 +1,10 @@
 """The agents in a sandbox, as a program outside starts, follows and steers them. All that is known is from the log."""
 
+import datetime
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from contracts import codec, runs, subjects
+from contracts import runs, subjects
 from contracts.agents import ApprovalRule, TypedRule
 from contracts.commands import agent as orders
 from contracts.errors import Invalid, Unavailable
@@ -13,7 +14,7 @@ from contracts.runs import RunState, from_guardian
 from contracts.state import SandboxState
 from infra.bus import reader
 from infra.bus.connection import Bus
-from infra.client.agent_run import AgentRun
+from infra.client.agent_run import AgentRun, read_event
 from infra.client.orders import publish, raise_if_given_up
 from infra.client.sandbox import load_state
 from infra.ids import new_id
@@ -34,6 +35,7 @@ class Asked(NamedTuple):
     run: str
     sequence: int
     request: facts.AgentApprovalRequested
+    at: datetime.datetime
 
 
 class Waiting(NamedTuple):
@@ -106,11 +108,12 @@ class Agent:
         begin = self._first if id else (await reader.bounds(self._bus)).last + 1
         await publish(self._bus, state.node, self._sandbox, order, id=run)
         async for entry in reader.read(self._bus, subjects.events_of(self._sandbox, scope=run), begin, follow=True):
-            head = codec.decode_head(entry.data)
-            raise_if_given_up(head, run)
-            fact = codec.decode_fact(head)
-            if isinstance(fact, facts.AgentStarted):
-                return AgentRun(self._bus, self._sandbox, fact, entry.seq)
+            event = read_event(entry)
+            if event is None:
+                continue
+            raise_if_given_up(event.head, run)
+            if isinstance(event.fact, facts.AgentStarted):
+                return AgentRun(self._bus, self._sandbox, event.fact, entry.seq)
         raise Unavailable("the log has ended")
 
     async def message(self, text: str, *, run: str | None = None, id: str | None = None) -> Said:  # noqa: A002
@@ -173,7 +176,7 @@ class Agent:
         async for event in run.events():
             match fact := event.fact:
                 case facts.AgentApprovalRequested():
-                    asked[fact.approval] = Asked(run.id, event.sequence, fact)
+                    asked[fact.approval] = Asked(run.id, event.sequence, fact, event.head.time)
                 case facts.UserApprove() | facts.UserReject() | facts.AgentApproved() | facts.AgentRejected():
                     asked.pop(fact.approval, None)
                 case facts.AgentInterrupted() | facts.AgentCompleted() | facts.AgentError(final=True):
@@ -220,22 +223,23 @@ class Agent:
             *subjects.events_of(self._sandbox, family="user"),
         ]
         async for entry in reader.read(self._bus, filters, self._first, follow=False):
-            head = codec.decode_head(entry.data)
-            fact = codec.decode_fact(head)
+            event = read_event(entry)
+            if event is None or (fact := event.fact) is None:
+                continue
             if isinstance(fact, facts.AgentStarted):
-                known.setdefault(fact.run, runs.begin(entry.seq, head, fact))
-            elif fact is not None and (state := known.get(getattr(fact, "run", ""))) is not None:
-                known[state.run] = runs.apply(state, head, fact)
+                known.setdefault(fact.run, runs.begin(entry.seq, event.head, fact))
+            elif (state := known.get(getattr(fact, "run", ""))) is not None:
+                known[state.run] = runs.apply(state, event.head, fact)
         return list(known.values())
 
     async def _named(self, run: str) -> AgentRun | None:
         return self._of(await reader.last(self._bus, subjects.event(self._sandbox, "agent.started", run)))
 
     def _of(self, entry: reader.Entry | None) -> AgentRun | None:
-        fact = None if entry is None else codec.decode_fact(codec.decode_head(entry.data))
-        if entry is None or not isinstance(fact, facts.AgentStarted):
+        event = None if entry is None else read_event(entry)
+        if event is None or not isinstance(event.fact, facts.AgentStarted):
             return None
-        return AgentRun(self._bus, self._sandbox, fact, entry.seq)
+        return AgentRun(self._bus, self._sandbox, event.fact, event.sequence)
 
     async def _say(self, order: Order, id: str | None = None) -> Said:  # noqa: A002
         state = await load_state(self._bus, self._sandbox)
@@ -244,9 +248,11 @@ class Agent:
         letters = subjects.events_of(self._sandbox, family=subjects.DEAD_LETTER, scope=command)
         received = subjects.events_of(self._sandbox, family="user")
         async for entry in reader.read(self._bus, [*received, *letters], begin, follow=True):
-            head = codec.decode_head(entry.data)
-            raise_if_given_up(head, command)
-            if head.correlationid == command:
+            event = read_event(entry)
+            if event is None:
+                continue
+            raise_if_given_up(event.head, command)
+            if event.head.correlationid == command:
                 run = subjects.parse_event(entry.subject).scope or ""
                 return Said(command, run, entry.seq)
         raise Unavailable("the log has ended")

@@ -66,12 +66,15 @@ class AgentRun:
         """What it says and does and is told, in the order of the log; with `follow`, live, until the run is over.
 
         `also`: kinds (`file.created`) or families (`network`) of the sandbox's other events, told among them.
+        What is no event, or nested deeper than anybody can read, is passed over.
         """
         filters = subjects.events_of(self.sandbox, scope=self.id)
         if also:
             filters += subjects.typed(self.sandbox, also)
         async for entry in reader.read(self._bus, filters, start or self.first_sequence, follow=follow):
-            event = _read(entry)
+            event = read_event(entry)
+            if event is None:
+                continue
             yield event
             if follow and event.ends_run and subjects.parse_event(entry.subject).scope == self.id:
                 return
@@ -97,7 +100,8 @@ class AgentRun:
         async for entry in reader.read(
             self._bus, [subjects.event(self.sandbox, "agent.message", self.id)], self.first_sequence, follow=False
         ):
-            fact = _read(entry).fact
+            event = read_event(entry)
+            fact = None if event is None else event.fact
             if isinstance(fact, facts.AgentMessage) and not fact.partial and fact.parent is None:
                 words = fact.text
         return words
@@ -116,8 +120,12 @@ class AgentRun:
         raise ClocheError(f"the log ended before run {self.id!r} did")
 
 
-def _read(entry: reader.Entry) -> RunEvent:
-    head = codec.decode_head(entry.data)
+def read_event(entry: reader.Entry) -> RunEvent | None:
+    """None for what cannot be read as an event at all."""
+    try:
+        head = codec.decode_head(entry.data)
+    except Invalid:
+        return None
     try:
         fact = codec.decode_fact(head)
     except Invalid:

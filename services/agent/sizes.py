@@ -49,9 +49,9 @@ def bounded(fact: Fact) -> Fact:
             call = cut(fact.call, NAME).text
             return replace(fact, call=call, output=text, truncated=truncated or fact.truncated)
         case facts.AgentApprovalRequested():
-            given, _ = arguments(fact.input)
+            given, truncated = arguments(fact.input)
             tool, reason = cut(fact.tool, NAME).text, cut(fact.reason, SHOWN).text
-            return replace(fact, tool=tool, input=given, reason=reason, call=_name(fact.call))
+            return replace(fact, tool=tool, input=given, reason=reason, call=_name(fact.call), truncated=truncated)
         case facts.AgentRejected():
             return replace(fact, tool=cut(fact.tool, NAME).text, call=_name(fact.call))
         case facts.AgentDelivered():

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from contracts.errors import Invalid
 from infra.client.agent import Asked
+from services.cli.agent_question import arguments_of
 
 
 class Chosen(NamedTuple):
@@ -28,6 +29,13 @@ def chosen(pending: Sequence[Asked], words: str) -> Chosen:
         ids = ", ".join(asked.request.approval for asked in pending)
         raise Invalid(f"{len(pending)} tool calls wait for an answer, say which: {ids}")
     return Chosen(pending[0], words)
+
+
+def require_seen(asked: Asked, name: str) -> None:
+    """Leave for what is not shown whole is given by its whole id. Raises `Invalid` for anything else."""
+    approval = asked.request.approval
+    if name != approval and (missing := arguments_of(asked.request).missing):
+        raise Invalid(f"not all of it was shown ({missing}): look with `pending {approval}`, then approve {approval}")
 
 
 def named(pending: Sequence[Asked], approval: str | None) -> Asked:

@@ -5,6 +5,7 @@ from msgspec.structs import replace
 from contracts.commands.agent import StartAgent
 from contracts.errors import Invalid, SandboxInvalidState
 from contracts.events.agent import AgentStarted
+from contracts.runs import RunState
 from infra.client.agent import Agent, Said, typed_rules
 from infra.client.agent_run import AgentRun
 
@@ -29,18 +30,23 @@ def going_on_from(last: AgentStarted, prompt: str, *, keep_open: bool | None = N
 
 
 async def say_or_go_on(agent: Agent, text: str, *, keep_open: bool | None = None) -> Said | AgentRun:
-    """To the run that is open; where none is, a new one goes on from the last.
+    """To the run that is open; where none is, a new one goes on from the last. One that is about to end is waited for.
 
     Raises `SandboxInvalidState` where there was none.
     """
     last = await agent.newest()
-    if last is None or (await last.state()).is_open:
+    if last is None or _hears(await last.state()):
         try:
             return await agent.message(text)
         except SandboxInvalidState:
-            if last is None or (await last.state()).is_open:
+            if last is None or _hears(await last.state()):
                 raise
+    await last.wait()
     return await agent.begin(going_on_from(last.started, text, keep_open=keep_open))
+
+
+def _hears(state: RunState) -> bool:
+    return state.is_open and not state.closing
 
 
 def first_of(order: StartAgent | None, sandbox: str, text: str) -> StartAgent:

@@ -3,28 +3,29 @@
 import asyncio
 import contextlib
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any
 
 from rich.text import Text
 
 from contracts.commands.agent import StartAgent
-from contracts.errors import ClocheError
+from contracts.errors import ClocheError, Invalid
 from contracts.events import agent as facts
 from contracts.runs import RunState, RunStatus
 from infra.client.agent import Agent
 from infra.client.agent_run import AgentRun
-from services.cli.agent_answers import chosen
+from services.cli.agent_answers import chosen, named, require_seen
 from services.cli.agent_beginning import first_of, say_or_go_on
 from services.cli.agent_following import past
 from services.cli.agent_input import Input, PipedLines, TypedLines
 from services.cli.agent_narrator import Hints, Narrator
+from services.cli.agent_question import answered_lines, question_lines
 from services.cli.agent_screen import Prompt, Screen, window
 from services.cli.agent_surroundings import KINDS
 from services.cli.escaping import printable
 from services.cli.line_editor import Leave, LineEditor
 
-HINTS = Hints("/approve", "/reject why", "say something")
+HINTS = Hints("/approve", "/reject", "why", "say something", "/pending")
 BEFORE = 40
 """Lines of the story so far."""
 HELP = (
@@ -33,7 +34,8 @@ HELP = (
     "/guide TEXT        a word beside the conversation",
     "/approve [ID]      what it asks for; /always the same, and do not ask for it again",
     "/reject [ID] [WHY] or not; it hears why",
-    "/pending /queued   what waits for your answer; what it has not heard yet",
+    "/pending [ID]      what waits for your answer; with its id, all of it",
+    "/queued            what it has not heard yet",
     "/pause /resume     freeze it where it is, and let it go on",
     "/stop [WHY]        end the run",
     "/quit              leave; the agent goes on (also Ctrl-D, Ctrl-C)",
@@ -98,7 +100,7 @@ class Chat:
             try:
                 await self._obey(line)
             except ClocheError as error:
-                self._tell(error.message, style="red")
+                self._tell(printable(error.message), style="red")
         if not self._is_typed:
             await self._until(self._is_quiet)
 
@@ -135,8 +137,10 @@ class Chat:
                 await self._agent.resume()
             case "stop":
                 await self._agent.stop(rest or "asked")
-            case "pending" | "queued":
-                await self._list(command)
+            case "pending":
+                await self._list_pending(rest)
+            case "queued":
+                await self._list_queued()
             case "help":
                 for each in HELP:
                     self._tell(each, style="dim")
@@ -164,16 +168,29 @@ class Chat:
             await self._until(lambda state: bool(state.pending) or self._is_quiet(state))
         asked, reason = chosen(await self._agent.pending(), rest)
         if command == "reject":
+            self._show(answered_lines("you reject", asked.request))
             await self._agent.reject(asked.request.approval, reason=reason)
-        else:
-            await self._agent.approve(asked.request.approval, reason=reason, remember=command == "always")
+            return
+        name = rest.partition(" ")[0]
+        require_seen(asked, name)
+        if self._is_typed and asked.sequence > self._seen and name != asked.request.approval:
+            raise Invalid("what it asks for is not what you have seen: look again")
+        self._show(answered_lines("you approve", asked.request))
+        await self._agent.approve(asked.request.approval, reason=reason, remember=command == "always")
 
-    async def _list(self, command: str) -> None:
-        if command == "pending":
-            found = [f"{each.request.approval}  {each.request.tool}" for each in await self._agent.pending()]
-        else:
-            found = [f"{each.kind}: {each.text}" for each in await self._agent.queued()]
-        for each in found or [f"nothing is {command}"]:
+    async def _list_pending(self, approval: str) -> None:
+        found = await self._agent.pending()
+        if approval:
+            found = [named(found, approval)]
+        for each in found:
+            self._tell(printable(each.request.approval), style="bold")
+            self._show(question_lines(each.request, HINTS.whole, whole=bool(approval)))
+        if not found:
+            self._tell("nothing is pending", style="dim")
+
+    async def _list_queued(self) -> None:
+        found = [f"{each.kind}: {each.text}" for each in await self._agent.queued()]
+        for each in found or ["nothing is queued"]:
             self._tell(printable(each, 200), style="dim")
 
     async def _join(self, run: AgentRun) -> None:
@@ -183,6 +200,10 @@ class Chat:
         self._narrator = Narrator(run, HINTS)
         lines, following = await past(run, self._narrator, BEFORE)
         self._screen.show(lines, self._narrator.tail, self._prompt())
+        self._seen = following - 1
+        if self._state is not None and any(not each.answered for each in self._state.pending):
+            # It may have been asked long before the lines above.
+            await self._list_pending("")
         self._following = asyncio.create_task(self._follow(run, self._narrator, following))
 
     async def _follow(self, run: AgentRun, narrator: Narrator, start: int) -> None:
@@ -214,11 +235,13 @@ class Chat:
         return waits or not state.is_open
 
     def _tell(self, text: str, style: str) -> None:
-        tail = None if self._narrator is None else self._narrator.tail
-        self._screen.show([Text(text, style=style)], tail, self._prompt())
+        self._show([Text(text, style=style)])
 
     def _redraw(self) -> None:
-        self._screen.show((), None if self._narrator is None else self._narrator.tail, self._prompt())
+        self._show(())
+
+    def _show(self, lines: Iterable[Text]) -> None:
+        self._screen.show(lines, None if self._narrator is None else self._narrator.tail, self._prompt())
 
     def _prompt(self) -> Prompt | None:
         if self._editor is None:

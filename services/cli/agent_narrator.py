@@ -12,11 +12,11 @@ from contracts.events import agent
 from contracts.message import Fact
 from contracts.runs import RunState
 from infra.client.agent_run import AgentRun, RunEvent
+from services.cli.agent_gutter import GUTTER, straight
 from services.cli.agent_phrases import (
     LONGEST,
     SUBJECT,
     about,
-    argument_lines,
     because,
     lines_of,
     result_lines,
@@ -24,6 +24,7 @@ from services.cli.agent_phrases import (
     spent,
     who,
 )
+from services.cli.agent_question import STYLE, arguments_of, question_lines
 from services.cli.agent_surroundings import surroundings
 from services.cli.escaping import printable
 
@@ -38,14 +39,20 @@ class Hints(NamedTuple):
 
     approve: str
     reject: str
+    why: str
+    """Behind `reject`, and the id where one is needed."""
     go_on: str
+    whole: str
+    """Shows all of a question, with its id behind it."""
 
 
 def at_the_shell(sandbox: str) -> Hints:
     return Hints(
         f"cloche agent approve {sandbox}",
-        f"cloche agent reject {sandbox} --reason '…'",
+        f"cloche agent reject {sandbox}",
+        "--reason '…'",
         f"cloche agent say {sandbox} '…'",
+        f"cloche agent pending {sandbox}",
     )
 
 
@@ -67,7 +74,7 @@ class Narrator:
     @property
     def tail(self) -> Text:
         kind = self._growing[0] if self._growing else ""
-        return Text(printable(self._tail), style=_STYLES.get(kind, ""))
+        return Text(f"{GUTTER}{printable(self._tail)}" if self._tail else "", style=_STYLES.get(kind, ""))
 
     def tell(self, event: RunEvent) -> list[Text]:
         """What this event adds to the story."""
@@ -113,11 +120,12 @@ class Narrator:
 
     def _grow(self, text: str) -> list[Text]:
         style = _STYLES.get(self._growing[0] if self._growing else "", "")
-        *whole, self._tail = (self._tail + text.expandtabs(4)).split("\n")
-        lines = [Text(printable(line, LONGEST), style=style) for line in whole]
-        if self.width is not None and len(self._tail) > self.width:
-            *rows, self._tail = textwrap.wrap(self._tail, self.width, drop_whitespace=False) or [""]
-            lines += [Text(printable(row.rstrip()), style=style) for row in rows]
+        *whole, self._tail = (self._tail + straight(text)).split("\n")
+        lines = [Text(f"{GUTTER}{printable(line, LONGEST)}", style=style) for line in whole]
+        room = None if self.width is None else max(self.width - len(GUTTER), 1)
+        if room is not None and len(self._tail) > room:
+            *rows, self._tail = textwrap.wrap(self._tail, room, drop_whitespace=False) or [""]
+            lines += [Text(f"{GUTTER}{printable(row.rstrip())}", style=style) for row in rows]
         elif len(self._tail) > LONGEST:
             lines += self._cut()
         return lines
@@ -157,18 +165,16 @@ class Narrator:
         return [Text(f"  denied by {by}{why}", style="red")]
 
     def _asked(self, event: RunEvent, fact: agent.AgentApprovalRequested) -> list[Text]:
-        first = Text.assemble(
-            ("? may it use ", "bold yellow"), (printable(fact.tool, SUBJECT), "bold yellow"), about(fact.input)
-        )
-        lines = [first, *argument_lines(fact.input, "yellow")]
+        lines = question_lines(fact, self._hints.whole)
         if fact.reason:
-            lines.append(Text(f"  {printable(fact.reason, SUBJECT)}", style="yellow"))
+            lines.append(Text(f"  reason given: {printable(fact.reason, SUBJECT)}", style=STYLE))
         if fact.expires_ms is not None:
             at = (event.head.time + datetime.timedelta(milliseconds=fact.expires_ms)).astimezone()
-            lines.append(Text(f"  denied unless answered by {at:%H:%M:%S}", style="yellow"))
+            lines.append(Text(f"  denied unless answered by {at:%H:%M:%S}", style=STYLE))
         waiting = 0 if self.state is None else len(self.state.pending)
-        name = f" {printable(fact.approval)}" if waiting > 1 else ""
-        lines.append(Text(f"  yes: {self._hints.approve}{name}    no: {self._hints.reject}{name}", style="yellow"))
+        name = f" {printable(fact.approval)}" if waiting > 1 or arguments_of(fact).missing else ""
+        lines.append(Text(f"  yes: {self._hints.approve}{name}", style=STYLE))
+        lines.append(Text(f"  no:  {self._hints.reject}{name} {self._hints.why}", style=STYLE))
         return lines
 
     def _steering(self, event: RunEvent, fact: Fact) -> list[Text]:

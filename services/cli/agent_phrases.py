@@ -1,14 +1,13 @@
 """Pieces of the story of a run. What comes from agents is escaped here."""
 
-import json
-
 from rich.text import Text
 
 from contracts.agents import subject_of
 from contracts.events.agent import AgentMetrics
 from contracts.message import JsonObject
 from contracts.runs import RunState, from_guardian
-from services.cli.agent_summaries import plain
+from services.cli.agent_gutter import GUTTER, below, straight
+from services.cli.agent_summaries import TOO_DEEP, plain
 from services.cli.escaping import printable
 
 LONGEST = 2000
@@ -19,15 +18,14 @@ LINES = 200
 HEAD = 4
 TAIL = 3
 """Lines of a result that are shown."""
-FEW = 10
 
 
 def lines_of(text: str, style: str, indent: str = "", lead: str = "") -> list[Text]:
-    """All of it, `lead` before the first line and as much room before the others."""
+    """All of it, `lead` before the first line where there is one, a gutter before the others."""
     if not text.strip():
         return []
-    found = text.expandtabs(4).rstrip().split("\n")
-    leads = [lead, *[" " * len(lead)] * len(found)]
+    found = straight(text).rstrip().split("\n")
+    leads = [lead or GUTTER, *[below(lead or GUTTER)] * len(found)]
     shown = [f"{indent}{each}{printable(line, LONGEST)}" for each, line in zip(leads, found[:LINES], strict=False)]
     if len(found) > LINES:
         shown.append(f"{indent}… {len(found) - LINES} more lines")
@@ -36,34 +34,23 @@ def lines_of(text: str, style: str, indent: str = "", lead: str = "") -> list[Te
 
 def result_lines(output: str, style: str) -> list[Text]:
     """The beginning and the end of what came out."""
-    found = [line.rstrip() for line in output.expandtabs(4).split("\n")]
-    found = [line for line in found if line]
-    if len(found) > HEAD + TAIL + 1:
-        left = f"… {len(found) - HEAD - TAIL} more lines"
-        found = [*found[:HEAD], left, *found[-TAIL:]]
-    return [Text(f"  {printable(line, SUBJECT)}", style=style or "dim") for line in found]
+    found = [line.rstrip() for line in straight(output).split("\n")]
+    lines = [f"  {GUTTER}{printable(line, SUBJECT)}" for line in found if line]
+    if len(lines) > HEAD + TAIL + 1:
+        left = f"  … {len(lines) - HEAD - TAIL} more lines"
+        lines = [*lines[:HEAD], left, *lines[-TAIL:]]
+    return [Text(line, style=style or "dim") for line in lines]
 
 
 def about(arguments: JsonObject) -> Text:
     """What a tool call is about, as one line."""
-    subject = subject_of(arguments) or (plain(arguments) if arguments else "")
-    return Text(_first_line(subject) if subject else "")
-
-
-def argument_lines(arguments: JsonObject, style: str) -> list[Text]:
-    """The others beside the one that `about` shows, for somebody who has to decide: the beginning of each."""
-    subject = subject_of(arguments)
-    if not subject:
-        return []
-    others = {name: value for name, value in arguments.items() if value not in (subject, None, "")}
-    texts = {name: value if isinstance(value, str) else json.dumps(value) for name, value in others.items()}
-    shown = [f"    {printable(name, SUBJECT)}:{_first_line(text)}" for name, text in texts.items()]
-    return [Text(line, style=style) for line in shown[:FEW]]
-
-
-def _first_line(text: str) -> str:
-    first, *rest = text.strip().split("\n")
-    return f"  {printable(first, SUBJECT)}{f'  (+{len(rest)} lines)' if rest else ''}"
+    try:
+        subject = subject_of(arguments) or (plain(arguments) if arguments else "")
+    except RecursionError:
+        subject = TOO_DEEP
+    first, *rest = subject.strip().split("\n")
+    more = f"  (+{len(rest)} lines)" if rest else ""
+    return Text(f"  {printable(straight(first), SUBJECT)}{more}" if subject else "")
 
 
 def who(by: str) -> str:

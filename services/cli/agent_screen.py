@@ -9,6 +9,8 @@ from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.text import Text
 
+from services.cli.agent_gutter import CONTINUED_ROW, lead_of
+
 LEAST_WIDTH = 20
 USUAL_WIDTH = 80
 ERASE_BELOW = "\r\x1b[J"
@@ -80,7 +82,13 @@ class Screen:
         return "\n".join(rows) + ("" if prompt is None else f"\r{_right(prompt.cursor)}")
 
     def _rows(self, line: Text, width: int) -> list[Text]:
-        rows = list(line.wrap(self._console, width)) if line.plain else [line]
+        """Wherever a line is broken, what follows cannot be taken for the beginning of another."""
+        if line.cell_len <= width:
+            rows = [line.copy()]
+        else:
+            lead = lead_of(line.plain)
+            first, *others = line[len(lead) :].wrap(self._console, width - len(lead or CONTINUED_ROW))
+            rows = [Text(lead, line.style) + first, *(Text(lead or CONTINUED_ROW, line.style) + row for row in others)]
         for row in rows:
             row.rstrip()
         return rows
@@ -89,6 +97,13 @@ class Screen:
         with self._console.capture() as captured:
             self._console.print(text, end="")
         return captured.get()
+
+
+def print_lines(lines: Iterable[Text]) -> None:
+    """On standard output, once."""
+    screen = Screen()
+    screen.show(lines)
+    screen.close()
 
 
 def _up(rows: int) -> str:

@@ -5,6 +5,8 @@ import json
 from contracts.events import agent
 from contracts.message import Fact, JsonObject
 
+TOO_DEEP = "(nested too deep to be shown)"
+
 
 def of_agent(fact: Fact) -> str | None:
     match fact:
@@ -40,6 +42,8 @@ def _of_standing(fact: Fact) -> str | None:
             return f"{fact.run}  {fact.reason}".rstrip()
         case agent.AgentResumed() | agent.UserResume():
             return fact.run
+        case agent.AgentClosing():
+            return f"{fact.run}  its last turn is over"
         case agent.AgentDelivered():
             where = {"prompt": "begins a turn", "tool_call": "before the next tool call"}.get(fact.where, "in the turn")
             return f"{fact.run}  the {fact.kind} [{fact.sequence}] {where}"
@@ -65,5 +69,12 @@ def plain(arguments: JsonObject) -> str:
     """The one argument of a call that has one, else all of them as they stand."""
     if len(arguments) == 1 and isinstance(value := next(iter(arguments.values())), str):
         return value
+    return as_json(arguments)
+
+
+def as_json(value: object) -> str:
     # Not by msgspec: JSON has numbers that it reads and cannot write again.
-    return json.dumps(arguments, ensure_ascii=False)
+    try:
+        return json.dumps(value, ensure_ascii=False)
+    except RecursionError:
+        return TOO_DEEP

@@ -10,8 +10,11 @@ from rich.text import Text
 
 from contracts.agents import ApprovalRule
 from contracts.events.agent import AgentStarted
-from contracts.runs import Pending, RunState, RunStatus
-from services.cli.agent_phrases import lines_of, money, seconds, spent
+from contracts.runs import RunState, RunStatus
+from infra.client.agent import Asked
+from services.cli.agent_phrases import SUBJECT, lines_of, money, seconds, spent
+from services.cli.agent_question import STYLE, question_lines
+from services.cli.agent_screen import print_lines
 from services.cli.escaping import printable
 
 WIDE = 1000
@@ -30,8 +33,7 @@ class Asking(NamedTuple):
     """A tool call that waits for leave, and where."""
 
     sandbox: str
-    run: str
-    pending: Pending
+    asked: Asked
 
 
 def print_runs(runs: Iterable[RunState]) -> None:
@@ -51,30 +53,29 @@ def print_runs(runs: Iterable[RunState]) -> None:
     _print(table)
 
 
-def print_pending(found: Sequence[Asking], now: datetime.datetime) -> None:
-    table = _table("SANDBOX", "APPROVAL", "TOOL", "ABOUT", "ASKED", "EXPIRES")
-    for sandbox, _, pending in found:
-        expires = "" if pending.expires_at is None else f"in {_left(pending.expires_at, now)}"
-        asked = f"{_left(now, pending.asked_at)} ago"
-        table.add_row(
-            sandbox,
-            printable(pending.approval),
-            Text(printable(pending.tool)),
-            Text(_short(pending.subject)),
-            asked,
-            expires,
-        )
-    _print(table)
+def print_pending(found: Sequence[Asking], now: datetime.datetime, *, whole: bool) -> None:
+    """All that one needs to decide. `whole`: however much that is."""
+    print_lines(line for asking in found for line in _asking(asking, now, whole=whole))
+
+
+def _asking(asking: Asking, now: datetime.datetime, *, whole: bool) -> list[Text]:
+    sandbox, asked = asking
+    request = asked.request
+    left = None if request.expires_ms is None else request.expires_ms - (now - asked.at).total_seconds() * 1000
+    expires = "" if left is None else f", denied unless answered in {seconds(max(0.0, left))}"
+    head = f"{sandbox} {printable(request.approval)}: asked {_left(now, asked.at)} ago{expires}"
+    reason = f"  reason given: {printable(request.reason, SUBJECT)}"
+    return [
+        Text(head, style="bold"),
+        *question_lines(request, f"cloche agent pending {sandbox}", whole=whole),
+        *([Text(reason, style=STYLE)] if request.reason else []),
+    ]
 
 
 def print_run(sandbox: str, state: RunState, started: AgentStarted, result: str) -> None:
-    console = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
-    for line in (*_facts(sandbox, state), *_bounds(started), *_waiting(state)):
-        console.print(line)
-    if result.strip():
-        console.print(Text("\nIts last words:", style="bold"))
-        for line in lines_of(result, "", "  "):
-            console.print(line)
+    last = lines_of(result, "", "  ")
+    heading = [Text(""), Text("Its last words:", style="bold")] if last else []
+    print_lines([*_facts(sandbox, state), *_bounds(started), *_waiting(sandbox, state), *heading, *last])
 
 
 def _facts(sandbox: str, state: RunState) -> list[Text]:
@@ -114,9 +115,9 @@ def _rule(rule: ApprovalRule) -> str:
     return printable(rule.tool if rule.pattern == "*" else f"{rule.tool}:{rule.pattern}")
 
 
-def _waiting(state: RunState) -> list[Text]:
+def _waiting(sandbox: str, state: RunState) -> list[Text]:
     asks = [
-        Text(f"  asks      {printable(each.approval)}  {printable(each.tool)}  {_short(each.subject)}", style="yellow")
+        Text(f"  asks      `cloche agent pending {sandbox} {printable(each.approval)}`", style=STYLE)
         for each in state.pending
         if not each.answered
     ]

@@ -242,6 +242,7 @@ _FACTS: dict[str, Fact] = {
         expires_ms=60_000,
         call="call-1",
         reason="it leaves the house",
+        truncated=True,
     ),
     "agent.approved": agent.AgentApproved(run=RUN, approval="ask-1", by="ada", reason="fine"),
     "agent.rejected": agent.AgentRejected(

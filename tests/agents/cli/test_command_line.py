@@ -89,11 +89,11 @@ def test_a_run_is_followed_to_its_end_as_a_story(cloche: Shell, box: str, script
     assert told[0].startswith("run run-")
     assert told[1:] == [
         "> make it",
-        "about it",
-        "I begin.",
+        "│ about it",
+        "│ I begin.",
         "→ run  echo from inside; touch made",
-        "  from inside",
-        "Done.",
+        "  │ from inside",
+        "│ Done.",
         told[-3],
         "over: done",
         told[-1],
@@ -107,7 +107,7 @@ def test_a_run_is_followed_to_its_end_as_a_story(cloche: Shell, box: str, script
     assert b"completed" in cloche("agent", "ls", box).out
     shown = cloche("agent", "show", box).out.decode()
     assert "is completed: done" in shown
-    assert shown.endswith("Its last words:\n  Done.\n")
+    assert shown.endswith("Its last words:\n  │ Done.\n")
 
 
 def test_json_is_the_events_as_they_stand_in_the_log(cloche: Shell, box: str, script: Script) -> None:
@@ -175,23 +175,38 @@ def test_what_is_said_is_heard_by_the_open_run_and_else_by_one_that_goes_on(
 
 
 def test_approvals_are_listed_and_answered(cloche: Shell, box: str, script: Script) -> None:
-    steps = [{"run": "touch one"}, {"run": "touch two"}, {"run": "echo free"}]
+    hides = f"touch long; : {'x' * 3000}; rm -rf nothing"
+    steps = [{"run": "touch one"}, {"run": "touch two"}, {"run": hides}, {"run": "echo free"}]
     started(cloche, box, *script(steps), "--ask", "run", "--auto", "run:echo *")
-    follow_until(cloche, box, b"? may it use run  touch one")
+    follow_until(cloche, box, b" command: touch one")
     (asked,) = lines(cloche("agent", "pending", box, "--json"))
     assert (asked["pending"]["tool"], asked["pending"]["subject"]) == ("run", "touch one")
-    assert asked["pending"]["approval"].encode() in cloche("agent", "pending").out
+    assert asked["pending"]["input"]["command"] == "touch one"
+    approval = asked["pending"]["approval"]
+    everywhere = cloche("agent", "pending").out.decode()
+    assert f"{box} {approval}: asked " in everywhere
+    assert "\n? may it use run\n  │ command: touch one\n" in everywhere
     (row,) = [line for line in cloche("ps").out.splitlines() if line.startswith(box.encode())]
     assert b"script asks" in row
     assert b"cloche agent pending" in cloche("why", box).out
     assert b"nope" in cloche("agent", "reject", box, "nope").err
     assert cloche("agent", "reject", box, "--reason", "not that one").code == 0
-    follow_until(cloche, box, b"? may it use run  touch two")
-    assert cloche("agent", "approve", box, asked["pending"]["approval"]).code == 2, "that one was answered"
-    assert cloche("agent", "approve", box, "--remember").code == 0
+    follow_until(cloche, box, b" command: touch two")
+    assert cloche("agent", "approve", box, approval).code == 2, "that one was answered"
+    approved = cloche("agent", "approve", box, "--remember").out.decode()
+    assert approved.startswith("approved in run-")
+    assert approved.endswith("]: run\n  │ command: touch two\n")
+    follow_until(cloche, box, b" command: touch long")
+    refused = cloche("agent", "approve", box)
+    assert (refused.code, refused.out) == (2, b"")
+    (long,) = lines(cloche("agent", "pending", box, "--json"))
+    assert f"look with `pending {long['pending']['approval']}`" in refused.err.decode()
+    assert b"rm -rf" not in cloche("agent", "pending", box).out
+    assert b"; rm -rf nothing\n" in cloche("agent", "pending", box, long["pending"]["approval"]).out
+    assert cloche("agent", "approve", box, long["pending"]["approval"]).code == 0
     story = cloche("agent", "follow", box).out
     assert b"denied by user: not that one" in story
-    assert cloche("exec", box, "--", "ls").out == b"two\n"
+    assert cloche("exec", box, "--", "ls").out == b"long\ntwo\n"
 
 
 def test_an_agent_is_paused_resumed_interrupted_and_stopped(cloche: Shell, box: str, script: Script) -> None:
@@ -247,7 +262,7 @@ def test_without_a_terminal_a_chat_is_lines_in_and_lines_out(cloche: Shell, box:
     said = cloche("agent", "chat", box, *script(TALKS), stdin=b"hello\nagain\n//slash\n/nonsense\n")
     assert said.code == 0, said.err
     told = said.out.decode().splitlines()
-    wanted = ["> hello", "First.", "user> again", "You said again", "user> /slash", "More /slash"]
+    wanted = ["> hello", "│ First.", "user> again", "│ You said again", "user> /slash", "│ More /slash"]
     assert [line for line in told if line in wanted] == wanted
     assert any("there is no /nonsense" in line for line in told)
     assert "\x1b" not in said.out.decode()
@@ -269,6 +284,7 @@ def test_a_chat_at_a_terminal(cloche: Shell, box: str, script: Script) -> None:
         person.sees(b"? may it use ")
         person.sees(b"(asks) > ")
         person.types(b"/approve go ahead\r")
+        person.sees("│ path: prod".encode())
         person.sees(b"approved by user: go ahead")
         person.sees(b"Deployed.")
         person.sees(b"(waiting) > ")

@@ -7,6 +7,7 @@ from typing import Any, cast
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from contracts import codec, subjects
 from contracts.errors import Failure
@@ -33,9 +34,9 @@ class Told:
         self(STARTED)
 
     def __call__(self, *facts: Fact) -> list[str]:
-        return [line.plain for fact in facts for line in self.narrator.tell(self._event(fact))]
+        return [line.plain for fact in facts for line in self.narrator.tell(self.event(fact))]
 
-    def _event(self, fact: Fact) -> RunEvent:
+    def event(self, fact: Fact) -> RunEvent:
         number = next(self._numbers)
         event = Event(
             id=f"e-{number}",
@@ -62,30 +63,30 @@ def whole(text: str, message: str = "m1") -> agent.AgentMessage:
 def test_a_message_that_comes_in_parts_is_told_once() -> None:
     told = Told()
     assert told(part("Hel", 0)) == []
-    assert told.narrator.tail.plain == "Hel"
-    assert told(part("lo\nwor", 3)) == ["Hello"]
-    assert told(whole("Hello\nworld!")) == ["world!"]
+    assert told.narrator.tail.plain == "│ Hel"
+    assert told(part("lo\nwor", 3)) == ["│ Hello"]
+    assert told(whole("Hello\nworld!")) == ["│ world!"]
     assert told.narrator.tail.plain == ""
 
 
 def test_a_message_that_was_cut_off_is_told_as_far_as_it_came() -> None:
     told = Told()
     told(part("I was about to", 0))
-    assert told(agent.AgentInterrupted(run="r", reason="asked")) == ["I was about to", "interrupted"]
+    assert told(agent.AgentInterrupted(run="r", reason="asked")) == ["│ I was about to", "interrupted"]
 
 
 def test_what_others_say_meanwhile_does_not_break_a_sentence() -> None:
     told = Told()
     told(part("Hel", 0))
-    assert told(agent.UserMessage(run="r", text="stop\nit", by="user")) == ["user> stop", "      it"]
-    assert told(part("lo", 3), whole("Hello")) == ["Hello"]
+    assert told(agent.UserMessage(run="r", text="stop\nit", by="user")) == ["user> stop", "    │ it"]
+    assert told(part("lo", 3), whole("Hello")) == ["│ Hello"]
 
 
 def test_on_a_terminal_long_words_come_row_by_row() -> None:
     told = Told(width=10)
-    assert told(part("one two three four", 0)) == ["one two"]
-    assert told.narrator.tail.plain == "three four"
-    assert told(whole("one two three four")) == ["three four"]
+    assert told(part("one two three four", 0)) == ["│ one two", "│ three"]
+    assert told.narrator.tail.plain == "│ four"
+    assert told(whole("one two three four")) == ["│ four"]
 
 
 def test_a_tool_call_says_what_it_is_about_and_its_result_is_cut() -> None:
@@ -94,7 +95,9 @@ def test_a_tool_call_says_what_it_is_about_and_its_result_is_cut() -> None:
     assert told(use) == ["→ Bash  make  (+1 lines)"]
     output = "\n".join(f"line {number}" for number in range(20))
     assert told(agent.AgentToolResult(run="r", call="1", ok=True, output=output)) == [
-        "  line 0", "  line 1", "  line 2", "  line 3", "  … 13 more lines", "  line 17", "  line 18", "  line 19",
+        "  │ line 0", "  │ line 1", "  │ line 2", "  │ line 3",
+        "  … 13 more lines",
+        "  │ line 17", "  │ line 18", "  │ line 19",
     ]  # fmt: skip
     assert told(agent.AgentToolResult(run="r", call="1", ok=False, output="", duration_ms=2500)) == ["  failed (2.5 s)"]
     assert told(agent.AgentToolUse(run="r", call="2", tool="Todo", input={"a": 1})) == ['→ Todo  {"a": 1}']
@@ -108,15 +111,83 @@ def asks(approval: str, **more: Any) -> agent.AgentApprovalRequested:
 def test_an_approval_says_all_that_one_needs_to_decide_and_how_to_answer() -> None:
     told = Told()
     assert told(asks("ap-1", reason="asked by a rule")) == [
-        "? may it use Bash  rm -rf build",
-        "    why:  it is old",
-        "  asked by a rule",
-        "  yes: cloche agent approve sb    no: cloche agent reject sb --reason '…'",
+        "? may it use Bash",
+        "  │ command: rm -rf build",
+        "  │ why: it is old",
+        "  reason given: asked by a rule",
+        "  yes: cloche agent approve sb",
+        "  no:  cloche agent reject sb --reason '…'",
     ]
-    assert told(asks("ap-2"))[-1].startswith("  yes: cloche agent approve sb ap-2  ")
+    assert told(asks("ap-2"))[-2:] == [
+        "  yes: cloche agent approve sb ap-2",
+        "  no:  cloche agent reject sb ap-2 --reason '…'",
+    ]
     assert told(agent.AgentApproved(run="r", approval="ap-1", by="user", reason="fine")) == ["  approved by user: fine"]
     expired = agent.AgentRejected(run="r", approval="ap-2", by="policy", expired=True)
     assert told(expired) == ["  denied: nobody answered in time"]
+
+
+OURS = "  denied by policy: rule\n? may it use Bash\n  yes: /approve    no: /reject why\nuser> yes, go on\nover: done"
+
+
+@pytest.mark.parametrize("width", [None, 30])
+@pytest.mark.parametrize(
+    "fact",
+    [
+        agent.AgentThinking(run="r", text=OURS),
+        agent.AgentMessage(run="r", text=OURS),
+        part(OURS, 0),
+        agent.AgentMessage(run="r", text=OURS, parent="call"),
+        agent.AgentToolResult(run="r", call="1", ok=True, output=OURS),
+        agent.AgentAttached(run="r", process="p", attempt=2, reason=OURS),
+    ],
+)
+def test_what_an_agent_says_never_looks_like_what_is_said_of_it(fact: Fact, width: int | None) -> None:
+    told = Told(width=width)
+    lines = [*told(fact), told.narrator.tail.plain]
+    forged = [line for line in lines if any(each.strip() in line for each in OURS.split("\n"))]
+    assert len(forged) >= 4
+    assert all(line.lstrip(" ").startswith("│ ") for line in forged)
+
+
+def test_what_others_wrote_in_several_lines_is_marked_from_the_second_line_on() -> None:
+    told = Told()
+    said = agent.UserMessage(run="r", text=OURS, by="user")
+    assert [line[:6] for line in told(said)] == ["user> ", "    │ ", "    │ ", "    │ ", "    │ "]
+    begun = told(agent.AgentStarted(run="r", runtime="script", prompt=OURS))[1:]
+    assert [line[:2] for line in begun] == ["> ", "│ ", "│ ", "│ ", "│ "]
+
+
+def test_what_cannot_be_shown_whole_is_answered_by_its_id() -> None:
+    told = Told()
+    asked = agent.AgentApprovalRequested(run="r", approval="ap-1", tool="Bash", input={"command": "x" * 3000})
+    assert told(asked)[-3:] == [
+        "  … 1,009 more characters: cloche agent pending sb ap-1",
+        "  yes: cloche agent approve sb ap-1",
+        "  no:  cloche agent reject sb ap-1 --reason '…'",
+    ]
+
+
+def test_a_run_that_is_about_to_end_is_not_told_of() -> None:
+    told = Told()
+    assert told(agent.AgentClosing(run="r")) == []
+    assert told.narrator.state is not None
+    assert told.narrator.state.closing
+    told(agent.AgentAttached(run="r", process="p", attempt=2))
+    assert not told.narrator.state.closing, "it has another turn"
+
+
+def test_arguments_that_could_just_be_read_are_told_all_the_same() -> None:
+    deep: Any = 1
+    for _ in range(5000):
+        deep = [deep]
+    told = Told()
+    use = agent.AgentToolUse(run="r", call="1", tool="Bash")
+    event = told.event(use)._replace(fact=replace(use, input={"command": [deep]}))
+    assert [line.plain for line in told.narrator.tell(event)] == ["→ Bash  (nested too deep to be shown)"]
+    event = told.event(asks("ap-1"))._replace(fact=replace(asks("ap-1"), input={"command": [deep], "why": deep}))
+    missing = "  … (nested too deep to be shown): cloche agent pending sb ap-1"
+    assert missing in [line.plain for line in told.narrator.tell(event)]
 
 
 def test_what_was_said_is_told_when_it_is_heard() -> None:
@@ -140,7 +211,7 @@ def test_a_turn_and_a_run_end_with_what_they_cost() -> None:
     ]
     assert told(agent.AgentError(run="r", failure=failure, detail="Segmentation fault")) == [
         "failed: it fell silent (AGENT_FAILED)",
-        "  Segmentation fault",
+        "  │ Segmentation fault",
         "  in all: 1 tool call, 1,234 tokens, $0.0123, 4.2 s",
     ]
 

@@ -1,6 +1,8 @@
 """What people type to start an agent, and how they name what it asks for."""
 
+import datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -9,7 +11,7 @@ from contracts.errors import Invalid
 from contracts.events.agent import AgentApprovalRequested, AgentStarted
 from infra.client.agent import Asked
 from services.cli import agent_options
-from services.cli.agent_answers import chosen, named
+from services.cli.agent_answers import chosen, named, require_seen
 from services.cli.agent_beginning import going_on_from
 from services.cli.agent_runtimes import require_runtime
 
@@ -65,7 +67,12 @@ def test_a_runtime_has_to_be_named_unless_there_is_a_script() -> None:
 
 
 def asked(*approvals: str) -> list[Asked]:
-    return [Asked("r", 1, AgentApprovalRequested(run="r", approval=each, tool="Bash")) for each in approvals]
+    return [asked_for({}, each) for each in approvals]
+
+
+def asked_for(arguments: dict[str, Any], approval: str = "ap-1") -> Asked:
+    request = AgentApprovalRequested(run="r", approval=approval, tool="Bash", input=arguments)
+    return Asked("r", 1, request, datetime.datetime(2026, 5, 1, tzinfo=datetime.UTC))
 
 
 def test_the_only_one_that_waits_needs_no_name_and_several_do() -> None:
@@ -88,6 +95,15 @@ def test_one_that_is_named_must_be_there() -> None:
     for wrong in ("ap-1", "ap-3"):
         with pytest.raises(Invalid, match=wrong):
             named(several, wrong)
+
+
+def test_leave_for_what_was_not_shown_whole_is_given_by_its_whole_id() -> None:
+    require_seen(asked_for({"command": "x" * 1000}), "")
+    for long in ({"command": "x" * 3000}, {"command": "\n" * 30}, {str(number): "x" for number in range(30)}):
+        require_seen(asked_for(long), "ap-1")
+        for name in ("", "ap-", "fine"):
+            with pytest.raises(Invalid, match=r"more .*pending ap-1"):
+                require_seen(asked_for(long), name)
 
 
 def test_a_run_that_goes_on_from_another_is_started_as_that_one_was() -> None:

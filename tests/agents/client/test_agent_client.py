@@ -7,10 +7,13 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from contracts import subjects
 from contracts.agents import ApprovalRule, Verdict
 from contracts.errors import Invalid, RuntimeMissing, SandboxInvalidState
 from contracts.events import agent as facts
 from contracts.runs import RunStatus
+from infra.bus import reader
+from infra.bus.publisher import append
 from infra.client import Sandbox
 from infra.client.agent_run import AgentRun
 from tests.agents.rig import World
@@ -151,6 +154,31 @@ async def test_what_waits_for_leave_is_listed_and_answered(sandbox: Sandbox) -> 
     assert (await run.wait()).outcome == "completed"
     assert await sandbox.agent.pending() == []
     assert (await sandbox.run("ls")).stdout == b"two\n"
+
+
+async def test_what_nobody_can_read_is_passed_over(world: World, sandbox: Sandbox) -> None:
+    run = await begin(sandbox, [{"run": "touch x"}, {"wait": {"message": True}}], approvals=ASKS)
+    asked = await until(run, facts.AgentApprovalRequested)
+    started = subjects.event(sandbox.id, "agent.started", run.id)
+    (whole,) = [entry async for entry in reader.read(world.cloche.bus, [started], run.first_sequence, follow=False)]
+    deep = b"[" * 100_000 + b"]" * 100_000
+    unreadable = {
+        "agent.message": b"no event",
+        "agent.tool_use": b'{"data":%b}' % deep,
+        "agent.approval_requested": whole.data.replace(b'"data":{', b'"data":{"input":%b,' % deep),
+        "user.message": whole.data.replace(b'"agent.started"', b'"user.message"').replace(b'"run"', b'"ran"'),
+    }
+    async with await world.node.server.connect("agent") as bus:
+        for kind, raw in unreadable.items():
+            await append(bus, subjects.event(sandbox.id, kind, run.id), raw, f"{run.id}.unreadable.{kind}")
+    assert [each.request.approval for each in await sandbox.agent.pending()] == [asked.approval]
+    await sandbox.agent.approve(asked.approval)
+    said = await sandbox.agent.message("done")
+    (state,) = await sandbox.agent.runs()
+    assert (state.run, state.prompt) == (run.id, "play")
+    assert (await run.wait()).outcome == "completed"
+    assert said.order not in [each.order for each in await sandbox.agent.queued()]
+    assert await run.last_words() == ""
 
 
 async def test_the_read_model_has_the_runs_of_a_sandbox(world: World, sandbox: Sandbox) -> None:
