@@ -113,8 +113,8 @@ class AgentRejected(Fact, frozen=True, kw_only=True):
 class AgentInterrupted(Fact, frozen=True, kw_only=True):
     """The operation that was going on has stopped, with all of its processes.
 
-    Of a process that left its parents, its session and its environment nobody can say whose it is: that one stays for as
-    long as the sandbox does.
+    Of a process that left its parents, its session and its environment nobody can say whose it is: that one stays for
+    as long as the sandbox does.
     """
 
     run: str

@@ -26,6 +26,8 @@ _PLAIN_NAME = re.compile(r"[A-Za-z0-9_.:/@-]+")
 _BLANKS = re.compile(r" {9,}")
 _LOOK_BLANK = frozenset("\u115f\u1160\u2800\u3164\uffa0")
 
+CUT = "more than an event has room for; all of it is in the output of the agent's program"
+
 
 class Shown(NamedTuple):
     lines: list[Text]

@@ -3,6 +3,7 @@
 from collections import Counter
 
 from contracts import codec
+from contracts.errors import Invalid
 from contracts.events import command, file, guardian, health, network, sandbox, tool
 from contracts.events.audit import DeadLetter
 from contracts.message import EventHead, Fact
@@ -11,7 +12,11 @@ from services.cli.agent_summaries import of_agent
 
 def summary(head: EventHead) -> str:
     """Its data as it stands, where there are no better words."""
-    fact = codec.decode_fact(head)
+    try:
+        fact = codec.decode_fact(head)
+    except Invalid:
+        # Whatever it is, what comes after it can be told.
+        fact = None
     words = None
     if fact is not None:
         match head.type.partition(".")[0]:
