@@ -203,6 +203,8 @@ class Conductor:
         order, reason = record.pause_order, record.pause_reason
         if record.paused and not record.pause_wanted:
             await self._signal(stage, signal.SIGCONT)
+            for process in stage.processes:
+                process.excuse()
             await self.pen.write(f"resumed/{order}", facts.AgentResumed(run=record.run, order=order))
         elif record.pause_wanted and not record.paused:
             await self._signal(stage, signal.SIGSTOP)

@@ -115,6 +115,10 @@ class Process:
         self.heard_at = asyncio.get_running_loop().time()
         """When it wrote something last, by the loop's clock."""
 
+    def excuse(self) -> None:
+        """It could not write until now."""
+        self.heard_at = asyncio.get_running_loop().time()
+
     def quiet_s(self) -> float:
         """For how long it has written nothing; 0 while something that it wrote waits to be taken."""
         return asyncio.get_running_loop().time() - self.heard_at if self._waiting.is_empty else 0.0

@@ -279,6 +279,8 @@ class Agent:
                 self._sessions[message["params"]["sessionId"]].cancelled.set()
             else:
                 threading.Thread(target=self._answer, args=(message,), daemon=True).start()
+        if self._manners.get("stays"):
+            threading.Event().wait()
 
     def _answer(self, message: dict[str, Any]) -> None:
         try:

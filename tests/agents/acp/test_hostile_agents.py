@@ -8,8 +8,10 @@ import psutil
 import pytest
 import pytest_asyncio
 
+from contracts import codec
 from contracts.events import agent as facts
-from infra.client import Sandbox
+from contracts.events.command import CommandInput
+from infra.client import Cloche, Sandbox
 from infra.client.agent_run import AgentResult
 from tests.agents.acp.player import ASK, Step, options, play, sandbox_with_agent, story, told, until
 from tests.agents.node import AgentNode, agent_node_in
@@ -29,9 +31,14 @@ async def node(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[AgentN
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def sandbox(node: AgentNode) -> AsyncIterator[Sandbox]:
+async def cloche(node: AgentNode) -> AsyncIterator[Cloche]:
     async with node.connect() as cloche:
-        yield await sandbox_with_agent(cloche)
+        yield cloche
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def sandbox(cloche: Cloche) -> Sandbox:
+    return await sandbox_with_agent(cloche)
 
 
 async def failed(sandbox: Sandbox, *steps: Step, **order: Any) -> AgentResult:
@@ -83,7 +90,6 @@ async def test_the_last_words_of_a_program_that_crashed_are_told(sandbox: Sandbo
 @pytest.mark.parametrize(
     ("manners", "reason"),
     [
-        ({"at": {"initialize": [{"hang": True}]}}, "hang"),
         ({"at": {"session/new": [{"fail": "log in first"}]}}, "refused"),
         ({"version": 7}, "protocol"),
         ({"at": {"initialize": [{"crash": 1}]}}, "ended"),
@@ -96,6 +102,33 @@ async def test_an_agent_that_does_not_come_to_its_first_turn_ends_in_a_clear_err
     result = await failed(sandbox, manners=manners)
     assert result.failure is not None
     assert result.failure.details["reason"] == reason, result.failure
+
+
+async def test_a_run_that_is_paused_while_its_agent_is_greeted_does_not_use_up_its_time(
+    cloche: Cloche, sandbox: Sandbox
+) -> None:
+    run = await play(sandbox, {"say": "hello"}, manners={"at": {"initialize": [{"await": "greeting"}]}})
+    process = (await until(run, facts.AgentAttached)).process
+    await greeted(sandbox, process)
+    await sandbox.agent.pause(wait=True)
+    # One that began later, and was not paused, has used up its time.
+    other = await sandbox_with_agent(cloche)
+    hanging = await (await play(other, manners={"at": {"initialize": [{"hang": True}]}})).wait()
+    assert hanging.failure is not None
+    assert hanging.failure.details["reason"] == "hang"
+    await sandbox.files.write("greeting", b"")
+    # Nor is the silence of a pause held against it.
+    await sandbox.agent.resume(wait=True)
+    assert (await run.wait()).result == "hello"
+    assert await told(run, facts.AgentError) == []
+
+
+async def greeted(sandbox: Sandbox, process: str) -> None:
+    """Returns when its first line is on its way to it."""
+    async for event in sandbox.events(types=["command.input"], follow=True):
+        fact = codec.decode_fact(event.head)
+        if isinstance(fact, CommandInput) and fact.exec == process:
+            return
 
 
 async def test_a_program_that_is_not_there_is_told_so(sandbox: Sandbox) -> None:

@@ -7,8 +7,11 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
+from contracts import codec
 from contracts.errors import Invalid
 from contracts.events import agent as facts
+from contracts.events.command import CommandInput
+from contracts.payload import unpack
 from infra.client import Cloche, Sandbox
 from tests.agents.acp.player import ASK, PROGRAM, options, play, sandbox_with_agent, story, told, until, whole_messages
 from tests.agents.node import AgentNode, agent_node_in
@@ -133,6 +136,44 @@ async def test_a_later_run_goes_on_with_the_session_of_an_earlier_one(sandbox: S
     assert len(await whole_messages(later)) == 1
 
 
+async def test_what_a_session_has_cost_in_an_earlier_run_is_not_counted_again(sandbox: Sandbox) -> None:
+    earlier = await play(sandbox, {"cost": 0.5})
+    assert (await earlier.wait()).cost_usd == 0.5
+    between = await play(sandbox, {"say": "nothing spent"}, resume=earlier.id)
+    assert (await between.wait()).cost_usd == 0
+    later = await play(sandbox, {"cost": 0.75}, {"cost": 1.0}, resume=between.id, max_budget_usd=0.75)
+    result = await later.wait()
+    assert (result.reason, result.cost_usd) == ("done", 0.5)
+
+
+async def test_every_line_that_an_agent_is_told_is_made_of_what_is_on_record(sandbox: Sandbox) -> None:
+    """So another life of the service says the same line, and it is said once."""
+    earlier = await sandbox.agent.start("acp", "remember the green door", options=options())
+    await earlier.wait()
+    run = await sandbox.agent.start("acp", "first", options=options(load=False), resume=earlier.id, keep_open=True)
+    await until(run, facts.AgentWaiting)
+    await sandbox.agent.message("second")
+    await until(run, facts.AgentDelivered)
+    await sandbox.agent.stop(wait=True)
+    kept = {each.path: each.data or "" for each in await told(run, facts.AgentTranscript)}
+    process = (await told(run, facts.AgentAttached))[0].process
+    session = json.loads(kept[f"session/{process}"])["name"]
+    assert await prompts_of(sandbox, process) == [
+        {"sessionId": session, "prompt": [{"type": "text", "text": f"{kept['past']}\n\nfirst"}]},
+        {"sessionId": session, "prompt": [{"type": "text", "text": "second"}]},
+    ]
+
+
+async def prompts_of(sandbox: Sandbox, process: str) -> list[object]:
+    """As they are on record, all of what they say."""
+    said = [codec.decode_fact(event.head) async for event in sandbox.events(types=["command.input"])]
+    inputs = [
+        unpack(each.data, each.encoding) for each in said if isinstance(each, CommandInput) and each.exec == process
+    ]
+    messages = [json.loads(line) for line in b"".join(inputs).splitlines()]
+    return [message["params"] for message in messages if message.get("method") == "session/prompt"]
+
+
 @pytest.mark.parametrize("manners", [{"load": False}, {"at": {"session/load": [{"fail": "lost"}]}}])
 async def test_an_agent_that_cannot_load_a_session_is_told_the_story_so_far(sandbox: Sandbox, manners: object) -> None:
     earlier = await sandbox.agent.start("acp", "remember the red door", options=options())
@@ -232,6 +273,20 @@ async def test_an_agent_that_leaves_after_its_turn_has_done_its_work(sandbox: Sa
     result = await run.wait()
     assert result.failure is not None
     assert result.failure.details["reason"] == "ended"
+
+
+async def test_a_program_that_is_ended_with_its_run_has_done_its_work_whoever_sees_it(
+    node: AgentNode, sandbox: Sandbox
+) -> None:
+    run = await play(sandbox, {"say": "done"}, manners={"stays": True})
+    await until(run, facts.AgentClosing)
+    await node.services["agent"].kill()
+    program = sandbox.execution((await told(run, facts.AgentAttached))[0].process)
+    await program.signal(9)
+    await program.wait()
+    await node.services["agent"].start()
+    result = await run.wait()
+    assert (result.outcome, result.result) == ("completed", "done"), await story(run)
 
 
 async def test_the_program_does_not_outlive_its_run(sandbox: Sandbox) -> None:

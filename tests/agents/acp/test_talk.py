@@ -8,14 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contracts.agents import subject_of
+from contracts.agents import ApprovalRule, Verdict, subject_of, verdict_for
 from contracts.events import agent as facts
 from contracts.message import Fact
+from services.agent.record import Answer
 from services.agent.runtimes.acp import envelope, permissions, talk
 from services.agent.runtimes.acp.envelope import Broken, Stray
 from services.agent.runtimes.acp.permissions import Permission
 from services.agent.runtimes.acp.retelling import BEGINNING, MOST, retold
-from services.agent.runtimes.acp.said import MARK, mark, said
+from services.agent.runtimes.acp.said import mark, said
+from services.agent.runtimes.acp.sessions import Session
 from services.agent.runtimes.acp.speech import MESSAGE_CHARACTERS, Chunk
 from services.agent.runtimes.acp.talk import Happening, Refused, Settled, Talk
 
@@ -132,6 +134,54 @@ def test_costs_are_told_with_the_turn_and_each_once() -> None:
     assert first is not None
     assert second is not None
     assert (first.cost_usd, second.cost_usd) == (0.75, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "totals", "spent"),
+    [
+        (SESSION, (0.75, 1.0), 0.5),
+        (SESSION, (0.25, 0.5), 0.5),
+        (SESSION, (0.0, 0.75), 0.75),
+        ("another", (0.75, 1.0), 1.0),
+    ],
+    ids=["it goes on counting", "it counts anew", "it counts anew from nothing", "it was another session"],
+)
+def test_what_a_session_has_cost_before_it_was_loaded_is_not_counted_again(
+    name: str, totals: tuple[float, ...], spent: float
+) -> None:
+    begun = Talk("run", "process", cost_at_once=False, earlier=Session(name=name, cost_usd=0.5))
+    begun.ask(envelope.request(1, talk.LOAD, {"sessionId": SESSION, "cwd": "/", "mcpServers": []}))
+    begun.hear(line(id=1, result=None))
+    begun.ask(envelope.request(2, talk.PROMPT, {}))
+    for total in totals:
+        begun.hear(update("usage_update", used=1, size=2, cost={"amount": total, "currency": "USD"}))
+    (settled,) = (each for each in begun.hear(END) if isinstance(each, Settled))
+    assert settled.turn is not None
+    assert settled.turn.cost_usd == spent
+
+
+@pytest.mark.parametrize(("amount", "counted"), [("1e999", 0), ("-1", 0), ("1.7e308", talk.MOST_USD)])
+def test_a_cost_that_nobody_could_have_is_not_believed(amount: str, counted: float) -> None:
+    begun = in_a_turn()
+    said_so = update("usage_update", used=1, size=2, cost={"amount": 4321, "currency": "USD"})
+    begun.hear(said_so.replace(b"4321", amount.encode()))
+    assert begun.cost_usd == counted
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"command": "cat secret", "more": "x" * 100_000},
+        {"command": "x" * 100_000 + " cat secret"},
+        ["cat", "secret"],
+        "cat secret",
+    ],
+    ids=lambda given: str(given)[:20],
+)
+def test_rules_are_about_the_whole_of_what_leave_is_asked_for(given: object) -> None:
+    rules = (ApprovalRule(pattern="*cat secret", verdict=Verdict.DENY),)
+    (asked,) = (each for each in heard(permission(kind="execute", rawInput=given)) if isinstance(each, Permission))
+    assert verdict_for(rules, asked.tool, asked.input).verdict is Verdict.DENY
 
 
 def test_history_that_an_agent_repeats_when_it_loads_a_session_is_not_told_again() -> None:
@@ -255,6 +305,14 @@ def test_leave_is_said_in_the_options_that_the_agent_offers_and_never_for_ever()
     assert permissions.allowed(asked._replace(options=asked.options[1:])) == permissions.CANCELLED
 
 
+def test_a_question_that_was_taken_back_is_answered_so_in_every_life_of_the_service() -> None:
+    (asked,) = (each for each in heard(permission()) if isinstance(each, Permission))
+    for reason in (permissions.INTERRUPTED, permissions.OVER):
+        assert permissions.answer(asked, Answer(False, "policy", reason)) == permissions.CANCELLED
+    assert permissions.answer(asked, Answer(False, "user", permissions.OVER))["outcome"]["optionId"] == "n"
+    assert permissions.answer(asked, Answer(True, "policy"))["outcome"]["optionId"] == "y"
+
+
 def test_a_question_that_cannot_be_read_is_refused() -> None:
     (refused,) = heard(line(id=5, method=talk.PERMISSION, params={"sessionId": SESSION}))
     assert isinstance(refused, Refused)
@@ -262,8 +320,7 @@ def test_a_question_that_cannot_be_read_is_refused() -> None:
 
 
 def test_what_was_said_to_a_process_is_known_again() -> None:
-    begun = "2026-01-02T03:04:05+00:00"
-    asked = envelope.request(2, talk.PROMPT, {"sessionId": SESSION, "prompt": [], "_meta": {MARK: begun}})
+    asked = envelope.request(2, talk.PROMPT, {"sessionId": SESSION, "prompt": []})
     lines = [
         envelope.encode(asked),
         envelope.answer("a", {**permissions.CANCELLED, "_meta": mark(3)}),
@@ -273,7 +330,6 @@ def test_what_was_said_to_a_process_is_known_again() -> None:
     ]
     known = said(lines)
     assert known.requests[2].method == talk.PROMPT
-    assert known.began[2].isoformat() == begun
     assert known.answered == {3, 4}
 
 

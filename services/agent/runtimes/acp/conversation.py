@@ -6,6 +6,7 @@ request is made once and each question answered once.
 
 import asyncio
 import contextlib
+import datetime
 import signal
 from typing import Any
 
@@ -15,13 +16,15 @@ from infra import clock
 from services.agent.lines import Line
 from services.agent.process import Process
 from services.agent.record import Interrupt, Steer
-from services.agent.runtimes.acp import envelope, permissions, talk
+from services.agent.runtimes.acp import envelope, permissions, sessions, talk
+from services.agent.runtimes.acp.beginnings import beginnings
 from services.agent.runtimes.acp.envelope import Broken, Id, Stray, Wrong
 from services.agent.runtimes.acp.opening import Opening
 from services.agent.runtimes.acp.options import Options
 from services.agent.runtimes.acp.permissions import Permission
 from services.agent.runtimes.acp.runtime import MARK as IN_ENVIRONMENT
 from services.agent.runtimes.acp.said import MARK, mark, said
+from services.agent.runtimes.acp.sessions import Session
 from services.agent.runtimes.acp.speech import Chunk
 from services.agent.runtimes.acp.sweeping import sweep
 from services.agent.runtimes.acp.talk import Happening, Refused, Settled, Spent, Talk, Turn
@@ -31,16 +34,33 @@ from services.agent.stage import Stage
 CANCEL_S = 0.7
 """An agent that has not stopped by then is stopped."""
 WITHDRAWN_S = 0.01
+MOST_TOKENS = 10**12
 LEAVE_S = 1.0
 """An agent whose input is closed may end by itself for so long."""
 
 
+async def hold(stage: Stage, process: Process, options: Options) -> Ending:
+    """To its end. Raises `AgentFailed`, `ProcessLost`, `BudgetSpent`."""
+    earlier = await sessions.earlier(stage, process.id)
+    return await Conversation(stage, process, options, earlier, await beginnings(stage, process)).hold()
+
+
 class Conversation:
-    def __init__(self, stage: Stage, process: Process, options: Options) -> None:
+    def __init__(
+        self,
+        stage: Stage,
+        process: Process,
+        options: Options,
+        earlier: Session | None,
+        began: dict[Id, datetime.datetime],
+    ) -> None:
+        """`earlier`: the session to go on with. `began`: when the process was asked what it was asked before."""
         self._stage = stage
+        self._earlier = earlier
         self._process = process
         self._options = options
-        self._talk = Talk(stage.run, process.id, cost_at_once=stage.order.max_budget_usd is not None)
+        at_once = stage.order.max_budget_usd is not None
+        self._talk = Talk(stage.run, process.id, cost_at_once=at_once, earlier=earlier)
         self._said = said(process.inputs)
         for request in self._said.requests.values():
             self._talk.ask(request)
@@ -51,11 +71,9 @@ class Conversation:
         self._last_said = max((own for own in self._said.requests if isinstance(own, int)), default=-1)
         self._prompted = asyncio.Event()
         """The turn that goes on now has begun; one of the past, heard again, does not count."""
-        self._began = dict(self._said.began)
-        """When each turn did, by the id of its prompt."""
+        self._began = began
         self._asking: dict[int, asyncio.Task[None]] = {}
         """Those who wait for leave, by the number of the agent's request."""
-        self._withdrawn: set[int] = set()
         self._obeying = asyncio.Lock()
         self._cancelled: asyncio.Task[Settled] | None = None
         self._leaving = False
@@ -75,28 +93,28 @@ class Conversation:
         return ending
 
     async def _lead(self) -> Ending:
-        opening = Opening(self._stage, self._options, self._talk, self._said, self.request)
+        opening = Opening(
+            self._stage, self._process.id, self._options, self._talk, self._said, self._earlier, self.request
+        )
         text = await opening.open()
         turns = 0
         while True:
             turn = await self._turn(text)
             async with self._obeying:
                 # An interrupt that ended the turn is on record before it is asked what comes next.
-                key = f"{self._process.id}/turn/{turns}"
+                key = self._turn_key(turns)
             steers = await self._stage.steering.next_turn(key)
             if not steers:
                 return Ending(result=turn.text, reason="done" if turn.stop == "end_turn" else turn.stop)
             text = "\n\n".join(map(_words, steers))
             turns += 1
 
+    def _turn_key(self, number: int) -> str:
+        return f"{self._process.id}/turn/{number}"
+
     async def _turn(self, text: str) -> Turn:
         """Raises `AgentFailed` where the agent says that it cannot."""
-        self._began.setdefault(self._requests, clock.now())
-        params = {
-            "sessionId": self._talk.session,
-            "prompt": [{"type": "text", "text": text}],
-            "_meta": {MARK: self._began[self._requests].isoformat()},
-        }
+        params = {"sessionId": self._talk.session, "prompt": [{"type": "text", "text": text}]}
         self._prompted.clear()
         self._prompt = self._tasks.create_task(self.request(talk.PROMPT, params))
         settled = await asyncio.shield(self._prompt)
@@ -106,13 +124,17 @@ class Conversation:
         return settled.turn
 
     async def request(self, method: str, params: dict[str, Any]) -> Settled:
-        """Ask the agent, once, and wait for its answer."""
+        """Ask the agent, once, and wait for its answer.
+
+        The same call is the same line in every life of this service: nothing in it may be of this one, such as a time.
+        """
         own = self._requests
         self._requests += 1
         settled = self._settled.setdefault(own, asyncio.get_running_loop().create_future())
         if own not in self._said.requests:
             request = envelope.request(own, method, params)
             self._talk.ask(request)
+            self._began.setdefault(own, clock.now())
             await self._say(envelope.encode(request))
         if method == talk.PROMPT and own >= self._last_said:
             self._prompted.set()
@@ -141,12 +163,17 @@ class Conversation:
             else:
                 await self._tell(line, happened)
         self._ended.set()
-        if not self._leaving and (self._talk.owes or not self._has_left()):
+        if not self._leaving and (self._talk.owes or not (self._has_left() or self._is_closing())):
             raise self._stage.fell_silent(self._process, "before its time")
 
     def _has_left(self) -> bool:
         """Between two turns, by itself, and in good order: nothing is lost unless there is more to say to it."""
         return self._process.result is not None and self._process.result.exit_code == 0
+
+    def _is_closing(self) -> bool:
+        """Whether an earlier life has come so far, which then may have ended the program."""
+        prompts = sum(request.method == talk.PROMPT for request in self._said.requests.values())
+        return self._stage.is_told(f"closing/{self._turn_key(prompts - 1)}")
 
     async def _tell(self, line: Line, happened: list[Happening]) -> None:
         for number, happening in enumerate(happened):
@@ -159,6 +186,7 @@ class Conversation:
                 case Refused():
                     self._tasks.create_task(self._refuse(happening))
                 case Spent():
+                    await self._keep_cost(key)
                     await self._stage.spend(key, facts.AgentMetrics(run=self._stage.run, cost_usd=happening.cost_usd))
                 case Settled():
                     await self._settle(key, happening)
@@ -171,9 +199,16 @@ class Conversation:
 
     async def _settle(self, key: str, settled: Settled) -> None:
         if settled.turn is not None:
-            await self._withdraw("its turn is over")
+            await self._withdraw(permissions.OVER)
+            if settled.turn.cost_usd:
+                await self._keep_cost(key)
             await self._stage.spend(key, self._metrics(settled.turn, self._age(settled.request)))
         self._settled.setdefault(settled.request, asyncio.get_running_loop().create_future()).set_result(settled)
+
+    async def _keep_cost(self, key: str) -> None:
+        if self._talk.session is not None:
+            session = Session(name=self._talk.session, cost_usd=self._talk.cost_usd)
+            await sessions.keep(self._stage, f"{key}/session", self._process.id, session)
 
     def _age(self, prompt: Id) -> float:
         """Seconds since it was given."""
@@ -184,10 +219,10 @@ class Conversation:
         used = turn.usage
         return facts.AgentMetrics(
             run=self._stage.run,
-            input_tokens=used.input_tokens if used else 0,
-            output_tokens=used.output_tokens + (used.thought_tokens or 0) if used else 0,
-            cache_read_tokens=(used.cached_read_tokens or 0) if used else 0,
-            cache_write_tokens=(used.cached_write_tokens or 0) if used else 0,
+            input_tokens=_tokens(used.input_tokens) if used else 0,
+            output_tokens=_tokens(used.output_tokens) + _tokens(used.thought_tokens) if used else 0,
+            cache_read_tokens=_tokens(used.cached_read_tokens) if used else 0,
+            cache_write_tokens=_tokens(used.cached_write_tokens) if used else 0,
             cost_usd=turn.cost_usd,
             turns=1,
             tool_calls=turn.tool_calls,
@@ -203,11 +238,7 @@ class Conversation:
     async def _permit(self, permission: Permission) -> None:
         key = self._permission_key(permission.number)
         leave = await self._stage.approve(key, permission.tool, permission.input, call=permission.call)
-        if permission.number in self._withdrawn:
-            answer = permissions.CANCELLED
-        else:
-            answer = permissions.allowed(permission) if leave.allowed else permissions.denied(permission)
-        await self._answer(permission, answer, leave.reason)
+        await self._answer(permission, permissions.answer(permission, leave), leave.reason)
 
     def _permission_key(self, number: int) -> str:
         """By its number and not by the call's name: an agent that uses a name twice is asked about twice."""
@@ -244,9 +275,9 @@ class Conversation:
         self._cancelled = prompt
         cancel = {"sessionId": self._talk.session, "_meta": {MARK: interrupt.order}}
         await self._say(envelope.encode(envelope.notice(talk.CANCEL, cancel)))
-        await self._withdraw("interrupted")
+        await self._withdraw(permissions.INTERRUPTED)
         try:
-            async with asyncio.timeout(CANCEL_S):
+            async with self._stage.within(CANCEL_S):
                 await asyncio.shield(prompt)
         except TimeoutError:
             await self._kill()
@@ -258,7 +289,6 @@ class Conversation:
 
     async def _withdraw(self, reason: str) -> None:
         """What leave was asked for is not to happen any more."""
-        self._withdrawn |= set(self._asking)
         while self._asking:
             # One may be on its way to the record still.
             for number in tuple(self._asking):
@@ -276,6 +306,10 @@ class Conversation:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LEAVE_S):
                 await self._ended.wait()
+
+
+def _tokens(said: int | None) -> int:
+    return min(max(said or 0, 0), MOST_TOKENS)
 
 
 def _words(steer: Steer) -> str:

@@ -1,22 +1,21 @@
 """The beginning of a conversation: who speaks, in which session, and what the agent is told first."""
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from acp.meta import PROTOCOL_VERSION
 
 from contracts.errors import AgentFailed
-from services.agent.runtimes.acp import talk
+from services.agent.runtimes.acp import sessions, talk
 from services.agent.runtimes.acp.options import Options
 from services.agent.runtimes.acp.retelling import retold
 from services.agent.runtimes.acp.said import Said
+from services.agent.runtimes.acp.sessions import Session
 from services.agent.runtimes.acp.talk import Settled, Talk
 from services.agent.stage import Stage
 
-RUNTIME = "acp"
-SESSION = "session"
-"""The document that holds the name of the agent's session."""
+PAST = "past"
+"""The document that holds what an agent was told of the conversation before it came."""
 AUTH_REQUIRED = -32000
 ASKED = "What you were asked in the first place:"
 ASKED_CHARACTERS = 4000
@@ -27,8 +26,19 @@ Request = Callable[[str, dict[str, Any]], Awaitable[Settled]]
 
 
 class Opening:
-    def __init__(self, stage: Stage, options: Options, conversation: Talk, said: Said, request: Request) -> None:
+    def __init__(
+        self,
+        stage: Stage,
+        process: str,
+        options: Options,
+        conversation: Talk,
+        said: Said,
+        earlier: Session | None,
+        request: Request,
+    ) -> None:
         self._stage = stage
+        self._process = process
+        self._earlier = earlier
         self._options = options
         self._talk = conversation
         self._said = said
@@ -41,41 +51,31 @@ class Opening:
         loaded = await self._load()
         if not loaded:
             await self._ask(talk.NEW, {"cwd": self._cwd, "mcpServers": []})
-        name = (self._talk.session or "").encode()
-        # One document for all: the newest session is the one to go on with.
-        key = f"session/{self._stage.attempt}"
-        await self._stage.transcripts.keep(key, RUNTIME, SESSION, name, replaces=True)
+        opened = Session(name=self._talk.session or "", cost_usd=self._talk.cost_usd)
+        await sessions.keep(self._stage, f"session/{self._stage.attempt}", self._process, opened)
         if self._stage.order.model is not None:
             await self._choose("model", self._stage.order.model)
         if self._options.mode is not None:
             await self._choose("mode", self._options.mode)
         return await self._beginning(loaded=loaded)
 
-    @property
-    def _goes_on(self) -> bool:
-        return self._stage.attempt > 1 or self._stage.order.resumed is not None
-
     async def _load(self) -> bool:
         """Whether the agent remembers the conversation that this one goes on from."""
-        session = await self._earlier()
+        session = self._to_load()
         if session is None:
             return False
         params = {"sessionId": session, "cwd": self._cwd, "mcpServers": []}
         settled = await self._asked(talk.LOAD, params)
         return settled.error is None
 
-    async def _earlier(self) -> str | None:
+    def _to_load(self) -> str | None:
         known = self._said.requests.get(OPENS)
         if known is not None:
             # What it was asked stands, whatever has been kept since.
             return "" if known.method == talk.LOAD else None
         agent = self._talk.agent
         can = agent is not None and agent.agent_capabilities is not None and agent.agent_capabilities.load_session
-        if not can or not self._goes_on:
-            return None
-        documents = await self._stage.transcripts.documents()
-        kept = [each.data.decode() for each in documents if (each.session, each.path) == (RUNTIME, SESSION)]
-        return kept[-1] if kept else None
+        return self._earlier.name if can and self._earlier is not None else None
 
     async def _choose(self, what: str, value: str) -> None:
         """Raises `AgentFailed` for an agent that does not offer it."""
@@ -100,18 +100,27 @@ class Opening:
     async def _asked(self, method: str, params: dict[str, Any]) -> Settled:
         limit = self._stage.settings.handshake_s
         try:
-            async with asyncio.timeout(limit):
+            async with self._stage.within(limit):
                 return await self._request(method, params)
         except TimeoutError:
             raise AgentFailed(f"the agent has not answered {method} in {limit:g} s", reason="hang") from None
 
     async def _beginning(self, *, loaded: bool) -> str:
         order = self._stage.order
-        past = "" if loaded or not self._goes_on else retold(await self._stage.transcripts.conversation())
+        past = "" if loaded or not sessions.goes_on(self._stage) else await self._past()
         if self._stage.attempt == 1:
             return "\n\n".join(filter(None, (past, order.prompt)))
         asked = f"{ASKED} {order.prompt[:ASKED_CHARACTERS]}"
         return "\n\n".join(filter(None, (past or asked, self._stage.story)))
+
+    async def _past(self) -> str:
+        """As it was first told: meanwhile more may have been said, and a prompt is the same in every life."""
+        key, transcripts = f"past/{self._stage.attempt}", self._stage.transcripts
+        if not self._stage.is_told(key):
+            words = retold(await transcripts.conversation())
+            await transcripts.keep(key, sessions.RUNTIME, PAST, words.encode(), replaces=True)
+        documents = await transcripts.documents()
+        return next(each.data.decode() for each in documents if (each.session, each.path) == (sessions.RUNTIME, PAST))
 
 
 def _hello() -> dict[str, Any]:

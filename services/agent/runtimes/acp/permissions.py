@@ -5,9 +5,14 @@ from typing import Any, NamedTuple
 from acp import schema
 
 from contracts.message import JsonObject
+from services.agent.approving import POLICY
+from services.agent.record import Answer
 from services.agent.runtimes.acp.envelope import Id
 
 CANCELLED = {"outcome": {"outcome": "cancelled"}}
+INTERRUPTED = "interrupted"
+OVER = "its turn is over"
+"""Why a question is taken back."""
 
 
 class Permission(NamedTuple):
@@ -18,6 +23,13 @@ class Permission(NamedTuple):
     tool: str
     input: JsonObject
     options: tuple[schema.PermissionOption, ...]
+
+
+def answer(permission: Permission, leave: Answer) -> dict[str, Any]:
+    """By what is on record alone, so that every life of this service says the same."""
+    if leave.by == POLICY and leave.reason in (INTERRUPTED, OVER):
+        return CANCELLED
+    return allowed(permission) if leave.allowed else denied(permission)
 
 
 def allowed(permission: Permission, *, always: bool = False) -> dict[str, Any]:

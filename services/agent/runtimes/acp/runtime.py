@@ -29,5 +29,5 @@ class AcpRuntime:
         conversation = await asyncio.to_thread(import_module, CONVERSATION)
         env = {**chosen.env, MARK: stage.run}
         async with stage.process(chosen.argv, env=env, cwd=chosen.cwd) as process:
-            ending: Ending = await conversation.Conversation(stage, process, chosen).hold()
+            ending: Ending = await conversation.hold(stage, process, chosen)
             return ending

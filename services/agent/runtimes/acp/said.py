@@ -1,13 +1,11 @@
 """What was said to a process by an earlier life of this service."""
 
-import datetime
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import Struct
 
-from contracts.message import Time
 from services.agent.runtimes.acp import envelope
 from services.agent.runtimes.acp.envelope import Broken, Id, Request, Stray
 
@@ -16,8 +14,6 @@ MARK = "cloche"
 
 class Said(NamedTuple):
     requests: dict[Id, Request]
-    began: dict[Id, datetime.datetime]
-    """When each turn did, by the id of its prompt."""
     answered: frozenset[int]
     """Numbers of the agent's requests that have their answer."""
 
@@ -44,21 +40,13 @@ def said(lines: Iterable[bytes]) -> Said:
             requests[message.id] = message
         elif isinstance(message, envelope.Answer):
             answered |= _marks(message)
-    marked = {own: _meta(request.params).get(MARK) for own, request in requests.items()}
-    return Said(requests, {own: when for own, text in marked.items() if (when := _time(text))}, frozenset(answered))
+    return Said(requests, frozenset(answered))
 
 
 def _marks(answer: envelope.Answer) -> set[int]:
     found = answer.error.data if answer.error is not None else _meta(answer.result)
     number = found.get(MARK) if isinstance(found, dict) else None
     return {number} if isinstance(number, int) else set()
-
-
-def _time(text: Any) -> datetime.datetime | None:
-    try:
-        return msgspec.convert(text, Time)
-    except msgspec.ValidationError:
-        return None
 
 
 def _meta(result: bytes) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from contracts.message import Fact
 from services.agent.runtimes.acp import envelope
 from services.agent.runtimes.acp.envelope import Answer, Broken, Id, Notice, Request, Stray, shown
 from services.agent.runtimes.acp.permissions import Permission
+from services.agent.runtimes.acp.sessions import Session
 from services.agent.runtimes.acp.speech import Chunk, Speech
 from services.agent.runtimes.acp.tools import Calls, text_of
 
@@ -29,6 +30,8 @@ UPDATE = CLIENT_METHODS["session_update"]
 PERMISSION = CLIENT_METHODS["session_request_permission"]
 SESSION_CHARACTERS = 1000
 FAILED = "failed"
+MOST_USD = 1e9
+"""More than anybody has: what is said beyond is this."""
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -73,17 +76,24 @@ Happening = Fact | Chunk | Permission | Refused | Spent | Settled
 
 
 class Talk:
-    def __init__(self, run: str, process: str, *, cost_at_once: bool) -> None:
-        """`cost_at_once`: what is spent is told as it is known, otherwise with the turn."""
+    def __init__(self, run: str, process: str, *, cost_at_once: bool, earlier: Session | None = None) -> None:
+        """`cost_at_once`: what is spent is told as it is known, otherwise with the turn.
+
+        `earlier`: what is known of the session that may be loaded.
+        """
         self._at_once = cost_at_once
+        self._earlier = earlier
         self._asked: dict[Id, str] = {}
         """Our requests that have no answer yet, by id."""
         self._loading: str | None = None
         self._numbered = 0
         self._calls = Calls(run)
         self._speech = Speech(run, process)
-        self._cost = 0.0
+        self.cost_usd = 0.0
+        """Of the session from its beginning, as the agent counts."""
         self._cost_told = 0.0
+        self._counts = False
+        """Whether it has said yet what the session costs."""
         self._open: set[Id] = set()
         """The agent's requests that wait for an answer."""
         self.agent: schema.InitializeResponse | None = None
@@ -155,6 +165,8 @@ class Talk:
     def _loaded(self, result: bytes) -> None:
         self.settings = _answer(schema.LoadSessionResponse, LOAD, b"{}" if result == b"null" else result)
         self.session = self._loading
+        if self._earlier is not None and self._earlier.name == self.session:
+            self.cost_usd = self._cost_told = self._earlier.cost_usd
 
     def _prompted(self, answer: Answer, error: str | None, code: int) -> list[Happening]:
         response = None if error else _answer(schema.PromptResponse, PROMPT, answer.result)
@@ -170,7 +182,7 @@ class Talk:
         return [*over, Settled(answer.id, PROMPT, error, code, turn)]
 
     def _unspent(self) -> float:
-        new, self._cost_told = self._cost - self._cost_told, self._cost
+        new, self._cost_told = self.cost_usd - self._cost_told, self.cost_usd
         return new
 
     def _requested(self, request: Request) -> list[Happening]:
@@ -229,9 +241,16 @@ class Talk:
         return []
 
     def _cost_of(self, session_so_far: float) -> list[Happening]:
-        if not self._cost < session_so_far < float("inf"):
+        if not 0 <= session_so_far < float("inf"):
             return []
-        self._cost = session_so_far
+        total = min(session_so_far, MOST_USD)
+        if not self._counts and total < self.cost_usd:
+            # Some begin at nothing again with a session that they have loaded.
+            self.cost_usd = self._cost_told = 0.0
+        self._counts = True
+        if total <= self.cost_usd:
+            return []
+        self.cost_usd = total
         return [Spent(self._unspent())] if self._at_once else []
 
 

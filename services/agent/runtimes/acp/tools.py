@@ -11,7 +11,6 @@ from contracts.message import JsonObject
 from services.agent.runtimes.acp.envelope import Broken
 
 OPEN_CALLS = 1000
-INPUT_BYTES = 64 * 1024
 OUTPUT_CHARACTERS = 64 * 1024
 NAME_CHARACTERS = 200
 OTHER = "other"
@@ -51,9 +50,10 @@ class Call:
 
     @property
     def input(self) -> JsonObject:
-        own = self._input if isinstance(self._input, dict) else {} if self._input is None else {"value": self._input}
+        """Whole, however long it is: rules are about all of it."""
+        own = _arguments(self._input)
         where = {"path": self._path} if self._path and not subject_of(own) else {}
-        return carried({"title": self._title, **where, **own} if self._title else {**where, **own})
+        return {"title": self._title, **where, **own} if self._title else {**where, **own}
 
     @property
     def is_clear(self) -> bool:
@@ -122,13 +122,20 @@ class Calls:
         return told
 
 
+def _arguments(given: Any) -> JsonObject:
+    """What is not an object is what the call is about."""
+    if isinstance(given, dict):
+        return given
+    return {} if given is None else {"command": given if isinstance(given, str | list) else str(given)}
+
+
 def carried(value: JsonObject) -> JsonObject:
     """As it is, where it can stand in an event; else the beginning of it as text."""
     try:
         encoded = msgspec.json.encode(value)
     except (TypeError, ValueError, OverflowError, RecursionError):
-        return {"cut": repr(value)[:INPUT_BYTES]}
-    return value if len(encoded) <= INPUT_BYTES else {"cut": encoded.decode()[:INPUT_BYTES]}
+        return {"cut": repr(value)[:OUTPUT_CHARACTERS]}
+    return value if len(encoded) <= OUTPUT_CHARACTERS else {"cut": encoded.decode()[:OUTPUT_CHARACTERS]}
 
 
 def _plain(value: Any) -> str:
