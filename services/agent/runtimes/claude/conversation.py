@@ -9,18 +9,19 @@ from typing import Any
 from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient
 
 from contracts.commands.command import Scope
-from contracts.errors import AgentFailed, ClocheError
+from contracts.errors import AgentFailed, ClocheError, Invalid
 from services.agent.budget import BudgetSpent
 from services.agent.lines import Line
 from services.agent.process import Process
 from services.agent.record import PROMPT, Interrupt, Steer
-from services.agent.runtimes.claude import sessions
 from services.agent.runtimes.claude.command_line import NOT_FOUND, token
 from services.agent.runtimes.claude.events import Telling
 from services.agent.runtimes.claude.frames import Frame
-from services.agent.runtimes.claude.given import Given
+from services.agent.runtimes.claude.given import Given, on_record
 from services.agent.runtimes.claude.hooks import Hooks
-from services.agent.runtimes.claude.transport import ProcessTransport
+from services.agent.runtimes.claude.mirror import Mirror
+from services.agent.runtimes.claude.sessions import Session
+from services.agent.runtimes.claude.transport import ProcessTransport, answered
 from services.agent.runtimes.claude.turns import Turns
 from services.agent.runtimes.runtime import Ending
 from services.agent.stage import Stage
@@ -31,20 +32,26 @@ SETTLE_S = 20.0
 ENDING_S = 20.0
 
 
+async def begin(stage: Stage, process: Process, session: Session) -> "Conversation":
+    """Or go on with one that an earlier life of this service has begun."""
+    done = await asyncio.to_thread(answered, process.inputs)
+    return Conversation(stage, process, session, done, Given(process.id, await on_record(stage)))
+
+
 class Conversation:
-    def __init__(self, stage: Stage, process: Process, *, session: str) -> None:
+    def __init__(self, stage: Stage, process: Process, session: Session, done: set[str], given: Given) -> None:
         self._stage = stage
         self._process = process
-        self._session = session
+        self._mirror = Mirror(stage, session.id, session.kept)
         self._parting = False
         self._speaking = asyncio.Lock()
         """Held while a turn is begun in the midst of others, and while everything is being stopped."""
         self._heard: asyncio.Task[None]
         self._turns = Turns()
-        self._telling = Telling(stage)
-        self._given = Given(process.inputs)
-        self._hooks = Hooks(stage, process, self._given)
-        self._transport = ProcessTransport(process, self._take, self._refuse, self._hooks.withdraw)
+        self._telling = Telling(stage, session.spent_usd)
+        self._given = given
+        self._hooks = Hooks(stage, process, given)
+        self._transport = ProcessTransport(process, done, self._take, self._refuse, self._hooks.withdraw)
 
     async def hold(self, options: ClaudeAgentOptions, prompt: str) -> Ending:
         """To the end of the run. Raises what `Runtime.drive` raises."""
@@ -59,6 +66,7 @@ class Conversation:
                 task.cancel()
             await asyncio.gather(talk, *others, return_exceptions=True)
             await client.disconnect()
+            await self._hooks.aclose()
 
     async def _outcome(self, talk: "asyncio.Task[Ending]", others: "list[asyncio.Task[None]]") -> Ending:
         await asyncio.wait([talk, *others], return_when=asyncio.FIRST_COMPLETED)
@@ -78,7 +86,7 @@ class Conversation:
 
     async def _shake_hands(self, client: ClaudeSDKClient) -> None:
         try:
-            async with asyncio.timeout(self._stage.settings.handshake_s):
+            async with self._stage.within(self._stage.settings.handshake_s):
                 await client.connect()
         except TimeoutError:
             raise AgentFailed("the agent's program does not answer", reason="hang") from None
@@ -125,6 +133,7 @@ class Conversation:
         self._turns.say(name)
         said = self._said_before(name)
         if said is None:
+            await self._hooks.settled()
             content = "\n\n".join((*self._given.unseen(), words))
             message = {"role": "user", "content": content}
             frame = {"type": "user", "message": message, "parent_tool_use_id": None, "session_id": "", "uuid": name}
@@ -139,7 +148,7 @@ class Conversation:
         """It ends by itself once nobody speaks to it, and first mirrors the rest of its memory."""
         self._parting = True
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(ENDING_S):
+            async with self._stage.within(ENDING_S):
                 if self._process.result is None:
                     await self._process.end_input()
                 await asyncio.wait([self._heard])
@@ -165,7 +174,7 @@ class Conversation:
             # A sandbox's orders are carried out one after the other: when this is on record, the signal was sent.
             await self._ask_to_stop(f"{name}-again")
             try:
-                async with asyncio.timeout(SETTLE_S):
+                async with self._stage.within(SETTLE_S):
                     await self._turns.over()
             except TimeoutError:
                 raise AgentFailed("the agent does not stop when it is interrupted", reason="hang") from None
@@ -180,10 +189,16 @@ class Conversation:
     async def _take(self, line: Line, frame: Frame) -> None:
         key = f"{self._process.id}@{line.offset}"
         if frame["type"] == "transcript_mirror":
-            await sessions.keep(self._stage, f"{key}.transcript", self._session, frame)
+            await self._keep(line, f"{key}.transcript", frame)
         await self._telling.feed(key, frame)
-        self._given.feed(frame)
+        self._given.feed(line, frame)
         self._turns.feed(frame)
+
+    async def _keep(self, line: Line, key: str, frame: Frame) -> None:
+        try:
+            await self._mirror.keep(key, frame)
+        except Invalid as error:
+            await self._refuse(line, error.message)
 
     async def _refuse(self, line: Line, why: str) -> None:
         await self._stage.garbage(self._process, line, why)

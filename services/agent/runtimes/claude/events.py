@@ -16,7 +16,8 @@ SYNTHETIC = "<synthetic>"
 class Telling:
     """Fed with every frame of one process, from its first."""
 
-    def __init__(self, stage: Stage) -> None:
+    def __init__(self, stage: Stage, already: float) -> None:
+        """`already`: USD that the CLI counts as spent when it begins."""
         self._stage = stage
         self._run = stage.run
         self._blocks: Recent[int] = Recent()
@@ -25,7 +26,7 @@ class Telling:
         """By parent: the message that is coming in parts."""
         self._begun: Recent[float] = Recent()
         """When tool calls began that were told in this life."""
-        self._spending = Spending(stage)
+        self._spending = Spending(stage, already)
         self.result = ""
         """Of the last turn."""
         self.trouble: AgentFailed | None = None

@@ -4,43 +4,67 @@ The CLI shows it to the model with the call's result, and forgets it where the c
 """
 
 import json
+from collections.abc import Mapping
+from typing import NamedTuple
 
-from contracts.errors import Invalid
-from services.agent.runtimes.claude import frames
+from services.agent.lines import Line
+from services.agent.record import Steer, load
 from services.agent.runtimes.claude.events import SYNTHETIC
 from services.agent.runtimes.claude.frames import Frame, name, part, parts, text
+from services.agent.runtimes.claude.questions import Question
 from services.agent.runtimes.claude.recent import Recent
+from services.agent.stage import Stage
+
+
+class Words(NamedTuple):
+    call: str
+    text: str
+
+
+def hook_key(process: str, offset: int) -> str:
+    """Under which something is delivered with the question that stands there in the process's output."""
+    return f"{process}/hook/{offset}"
+
+
+def shown(said: tuple[Steer, ...]) -> str:
+    return "\n\n".join(steer.shown for steer in said)
+
+
+async def on_record(stage: Stage) -> dict[str, str]:
+    """What earlier lives of this service have delivered, by key; whether or not it went to the CLI."""
+    record = await load(stage.bus, stage.state.sandbox, stage.run) if stage.has_process else None
+    return {} if record is None else {key: shown(tuple(said)) for key, said in record.delivered.items()}
 
 
 class Given:
-    """Fed with every frame. `inputs` is what the CLI was told before this life of the service."""
+    """Fed with every line. `delivered`: see `on_record`."""
 
-    def __init__(self, inputs: tuple[bytes, ...]) -> None:
-        self._answers = dict(found for line in inputs if (found := _context(line)) is not None)
-        self._words: dict[str, str] = {}
-        """By tool call."""
+    def __init__(self, process: str, delivered: Mapping[str, str]) -> None:
+        self._process = process
+        self._delivered = delivered
+        self._words: dict[int, Words] = {}
+        """By where the CLI has asked about the call."""
         self._parents: Recent[str] = Recent()
         self._ended: Recent[None] = Recent()
         self._newest: Recent[str] = Recent()
         """By parent: the message of the model that came last."""
 
-    def give(self, call: str, words: str) -> None:
-        self._words[call] = words
+    def give(self, question: Question, words: str) -> None:
+        self._words[question.offset] = Words(question.call, words)
 
     def unseen(self) -> tuple[str, ...]:
-        return tuple(self._words.values())
+        return tuple(words.text for words in self._words.values())
 
     def repeat(self, line: bytes) -> None:
         """What is in this line need not be told again."""
         said = line.decode("utf-8", "replace")
-        self._words = {call: words for call, words in self._words.items() if json.dumps(words)[1:-1] not in said}
+        self._words = {at: words for at, words in self._words.items() if json.dumps(words.text)[1:-1] not in said}
 
-    def feed(self, frame: Frame) -> None:
+    def feed(self, line: Line, frame: Frame) -> None:
         match frame["type"]:
             case "control_request":
-                asked = part(frame, "request")
-                if words := self._answers.get(name(frame, "request_id")):
-                    self.give(name(asked, "tool_use_id"), words)
+                if words := self._delivered.get(hook_key(self._process, line.offset)):
+                    self.give(Question(line.offset, name(part(frame, "request"), "tool_use_id")), words)
             case "assistant":
                 self._assistant(part(frame, "message"), name(frame, "parent_tool_use_id"))
             case "user":
@@ -53,19 +77,12 @@ class Given:
             return
         if self._newest.get(parent) != newest:
             self._newest[parent] = newest
-            for call in [each for each in self._words if each in self._ended and self._parents.get(each) == parent]:
-                del self._words[call]
+            self._words = {at: words for at, words in self._words.items() if not self._is_seen(words.call, parent)}
         for block in parts(message, "content"):
             if block.get("type") == "tool_use":
                 self._parents[name(block, "id")] = parent
+                # Models use an id again: then it is that of a call which has not ended.
+                self._ended.pop(name(block, "id"), None)
 
-
-def _context(line: bytes) -> tuple[str, str] | None:
-    """The request that it answers, and the words for the model."""
-    try:
-        said = frames.parse(line)
-    except Invalid:
-        return None
-    response = part(said or {}, "response")
-    words = text(part(part(response, "response"), "hookSpecificOutput"), "additionalContext")
-    return (name(response, "request_id"), words) if words else None
+    def _is_seen(self, call: str, parent: str) -> bool:
+        return call in self._ended and self._parents.get(call) == parent

@@ -38,7 +38,7 @@ class ClaudeRuntime:
         budget = None if order.max_budget_usd is None else order.max_budget_usd + session.spent_usd
         argv = lines.argv(sdk, options.cli, session.id, resume=bool(session.documents), budget=budget)
         async with stage.process(argv, env=lines.environment(options, stage.state.spec)) as process:
-            talk = conversation.Conversation(stage, process, session=session.id)
+            talk = await conversation.begin(stage, process, session)
             ending: Ending = await talk.hold(sdk, _prompt(stage, goes_on=bool(session.documents)))
         return ending
 

@@ -12,17 +12,19 @@ from services.agent.lines import Line
 from services.agent.process import Process
 from services.agent.runtimes.claude import frames
 from services.agent.runtimes.claude.frames import Frame
+from services.agent.runtimes.claude.questions import Question
 
 HANDSHAKE = "cloche-initialize"
 MOST_OPEN = 200
 """Requests of the CLI that wait for an answer at one time."""
+LONGEST_QUESTION = 2 * 1024 * 1024
+"""Bytes. Its answer repeats it, and a model writes no tool call of that length."""
 BREATH = 50
 ASKED = ("hook_callback", "can_use_tool")
 
 Take = Callable[[Line, Frame], Awaitable[None]]
 Refuse = Callable[[Line, str], Awaitable[None]]
-Withdraw = Callable[[str], Awaitable[None]]
-"""The tool call about which something was asked."""
+Withdraw = Callable[[Question], Awaitable[None]]
 
 
 class ProcessTransport(Transport):
@@ -32,15 +34,17 @@ class ProcessTransport(Transport):
     and its answer is found in what was read again. What the CLI asked and was answered in an earlier life is left out.
     """
 
-    def __init__(self, process: Process, take: Take, refuse: Refuse, withdraw: Withdraw) -> None:
+    def __init__(self, process: Process, done: set[str], take: Take, refuse: Refuse, withdraw: Withdraw) -> None:
+        """`done`: see `answered`."""
         self._process = process
         self._take = take
         self._refuse = refuse
         self._withdraw = withdraw
-        self._done = _answered(process.inputs)
-        self._open: dict[str, str] = {}
-        """What the CLI asks, and about which tool call."""
+        self._done = done
+        self._open: dict[str, Question] = {}
+        """What the CLI asks, by the names that it gives its requests."""
         self._handshake: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._greeted = asyncio.Event()
         self._for_sdk: asyncio.Queue[Frame] = asyncio.Queue(MOST_OPEN)
 
     async def connect(self) -> None:
@@ -52,12 +56,18 @@ class ProcessTransport(Transport):
     async def write(self, data: str) -> None:
         message = json.loads(data)
         if message["type"] == "control_request" and message["request"]["subtype"] == "initialize":
-            if not self._handshake.done():
-                self._handshake.set_result(message["request_id"])
-            message["request_id"] = HANDSHAKE
-        elif message["type"] == "control_response":
+            await self._greet(message)
+            return
+        if message["type"] == "control_response":
             self._open.pop(message["response"]["request_id"], None)
         await self.say(message)
+
+    async def _greet(self, message: Frame) -> None:
+        """Returns with the answer: how long that may take is not for the SDK to say, since a run may be paused."""
+        if not self._handshake.done():
+            self._handshake.set_result(message["request_id"])
+        await self.say({**message, "request_id": HANDSHAKE})
+        await self._greeted.wait()
 
     async def say(self, message: Frame) -> bytes:
         """The line."""
@@ -92,12 +102,12 @@ class ProcessTransport(Transport):
             frame = await self._frame(line)
             if frame is not None and (passed := await self._pass(line, frame)) is not None:
                 await self._for_sdk.put(passed)
-                if frame["type"] == "control_cancel_request" and (call := self._open.pop(frame["request_id"], "")):
-                    await self._withdraw(call)
+                if frame["type"] == "control_cancel_request" and (asked := self._open.pop(frame["request_id"], None)):
+                    await self._withdraw(asked)
 
     async def _frame(self, line: Line) -> Frame | None:
         try:
-            return frames.parse(line.data)
+            return await frames.read(line.data)
         except Invalid as error:
             await self._refuse(line, error.message)
             return None
@@ -120,20 +130,24 @@ class ProcessTransport(Transport):
             return None
         if name in self._done or name in self._open:
             return None
-        self._open[name] = frames.name(asked, "tool_use_id")
+        self._open[name] = question = Question(line.offset, frames.name(asked, "tool_use_id"))
         if len(self._open) > MOST_OPEN:
             raise AgentFailed(f"the agent asks more than {MOST_OPEN} questions at a time", reason="flood")
-        return frame
+        if len(line.data) > LONGEST_QUESTION:
+            raise AgentFailed(f"the agent asks a question of more than {LONGEST_QUESTION} bytes", reason="flood")
+        return {**frame, "request": {**asked, "tool_use_id": question.name}}
 
     async def _response(self, frame: Frame) -> Frame | None:
         response = frames.part(frame, "response")
         if response.get("request_id") != HANDSHAKE:
             return None
-        return {**frame, "response": {**response, "request_id": await self._handshake}}
+        answer = {**frame, "response": {**response, "request_id": await self._handshake}}
+        self._greeted.set()
+        return answer
 
 
-def _answered(inputs: tuple[bytes, ...]) -> set[str]:
-    """What the CLI asked and was answered before we came."""
+def answered(inputs: tuple[bytes, ...]) -> set[str]:
+    """What the CLI asked and was answered before we came. Takes a while where that is much."""
     done = set()
     for line in inputs:
         try:
