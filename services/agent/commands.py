@@ -20,6 +20,8 @@ from services.agent.record import Record
 from services.agent.sizes import cut
 
 Falls = Callable[[], Awaitable[bool]]
+OF_THE_PROGRAM = frozenset({"NOT_FOUND", "NOT_EXECUTABLE"})
+"""Reasons for which no sandbox would run it."""
 KEPT = 64 * 1024
 """Bytes of output that are held; the whole is on record."""
 
@@ -34,7 +36,7 @@ class Carried(NamedTuple):
 
 def is_the_sandboxs(failure: Failure | None) -> bool:
     """Whether a command was rejected for a reason that may lie with the sandbox, not with what was to be run."""
-    return failure is not None and "reason" not in failure.details
+    return failure is not None and failure.details.get("reason") not in OF_THE_PROGRAM
 
 
 class Commands:

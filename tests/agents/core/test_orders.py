@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
+from contracts.agents import TypedRule, Verdict
 from contracts.commands import agent as orders
 from contracts.errors import Invalid, RuntimeMissing, SandboxInvalidState, SandboxNotFound
 from contracts.events import agent as facts
@@ -62,8 +63,6 @@ async def test_a_runtime_that_is_not_there_is_named_with_those_that_are(sandbox:
 
 
 async def test_an_answer_to_nothing_and_a_second_answer_are_refused(sandbox: Sandbox) -> None:
-    from contracts.agents import TypedRule, Verdict
-
     run = await begin(RIG, sandbox, (Call("true"), Say("done")), approvals=[TypedRule(verdict=Verdict.ASK)])
     asked = await until(run, facts.AgentApprovalRequested)
     with pytest.raises(Invalid, match="no approval"):
@@ -146,4 +145,19 @@ async def test_a_stop_that_is_obeyed_by_the_next_life_of_the_service_leaves_noth
     await publish(sandbox._bus, "local", sandbox.id, orders.StopAgent(reason="enough"))
     await node.services["agent"].start()
     assert (await run.wait()).reason == "stopped: enough"
+    assert await sandbox.running() == []
+
+
+async def test_an_approval_that_nobody_gives_in_time_is_a_denial(sandbox: Sandbox) -> None:
+    rules = [TypedRule(verdict=Verdict.ASK)]
+    steps = (Call("touch expired.txt"), Say("too late"))
+    run = await begin(RIG, sandbox, steps, approvals=rules, approval_timeout_ms=200)
+    assert (await run.wait()).outcome == "completed", await story(run)
+    assert [each.expired for each in await told(run, facts.AgentRejected)] == [True]
+    assert (await sandbox.run("ls expired.txt")).stdout == b""
+
+
+async def test_time_beyond_the_budget_ends_the_run_with_that_reason(sandbox: Sandbox) -> None:
+    run = await begin(RIG, sandbox, (WAITS, Say("never")), timeout_ms=500)
+    assert (await run.wait()).reason == "budget: 500 ms", await story(run)
     assert await sandbox.running() == []
