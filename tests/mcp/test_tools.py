@@ -188,7 +188,7 @@ async def test_of_long_output_the_beginning_and_the_end_are_shown_and_the_log_ha
 
 
 async def test_a_command_is_ended_at_its_time_limit_with_all_that_it_started(coder: Client, sandbox: Sandbox) -> None:
-    result = await coder.call_tool("run", {"command": "sleep 7777 & sleep 7777", "timeout_ms": 200})
+    result = await coder.call_tool("run", {"command": "sleep 7777 & exec sleep 7777", "timeout_ms": 200})
     assert not result.is_error
     ran: dict[str, Any] = result.structured_content
     assert (ran["outcome"], ran["timed_out"], ran["exit_code"]) == ("timed_out", True, None)
