@@ -7,7 +7,6 @@ from the beginning, and what was said to it is not said again.
 import asyncio
 import collections
 import contextlib
-import signal
 from collections.abc import AsyncIterator, Mapping, Sequence
 
 from contracts import codec, subjects
@@ -22,7 +21,6 @@ from infra.client.execution import CommandResult, result_of
 from infra.client.orders import publish, raise_if_given_up
 from services.agent.digest import digest
 from services.agent.lines import Line, Lines
-from services.agent.sizes import cut
 
 LONGEST_LINE = 16 * 1024 * 1024
 LAST_WORDS = 4000
@@ -85,7 +83,7 @@ class Process:
     def __init__(
         self, bus: Bus, *, node: str, sandbox: str, exec_id: str, start: int, most_bytes: int = 1 << 62
     ) -> None:
-        """`start`: no event of it precedes this sequence. `most_bytes`: of stdout, then it counts as a flood."""
+        """`start`: no event of it precedes this sequence. `most_bytes`: of all that it writes, then it is a flood."""
         self._bus = bus
         self._most_bytes = most_bytes
         self._written = 0
@@ -189,14 +187,6 @@ class Process:
         await self._order(
             SignalCommand(exec=self.id, signal=number, scope=scope), f"s-{digest(self.id, key)}" if key else None
         )
-
-    async def cancel(self, reason: str, *, grace_ms: int = 2000) -> None:
-        """It ends, with everything that it started: that at once, the program itself after the grace at the latest."""
-        if self.result is None:
-            await self._order(SignalCommand(exec=self.id, signal=signal.SIGKILL, scope=Scope.REST))
-            await self._order(
-                SignalCommand(exec=self.id, cancel=True, grace_ms=grace_ms, reason=cut(reason, 1000).text)
-            )
 
     async def _order(self, order: Order, name: str | None = None) -> None:
         await publish(self._bus, self._node, self._sandbox, order, id=name)

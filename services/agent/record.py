@@ -34,9 +34,9 @@ class Steer(NamedTuple):
     @property
     def shown(self) -> str:
         """As the agent sees it in the middle of a turn."""
-        if self.text.startswith("[GUARDIAN]"):
-            return self.text
-        return f"[{'GUARDIAN' if from_guardian(self.by) else 'USER'}] {self.text}"
+        who = "[GUARDIAN]" if from_guardian(self.by) else "[USER]"
+        # The guardian signs its words itself; nobody else can sign for it.
+        return self.text if self.text.startswith(who) else f"{who} {self.text}"
 
 
 class Interrupt(NamedTuple):

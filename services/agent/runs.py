@@ -79,7 +79,7 @@ class Runs:
         elif state.node != self._journal.node:
             self._looked[state.sandbox] = state.node
         elif self._looked.get(state.sandbox) not in (None, state.node):
-            self._tasks.create_task(self._find(state.sandbox))
+            self._tasks.create_task(self.open(state.sandbox))
 
     async def _conduct(self, sandbox: str, conductor: Conductor, standing: Standing) -> None:
         try:
