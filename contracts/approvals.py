@@ -10,6 +10,7 @@ from contracts.message import Fact
 
 MOST_ANSWERS = 200
 """Kept, the newest: what is forgotten is asked for again."""
+MOST_PENDING = 1000
 QUIET = datetime.timedelta(seconds=30)
 """After a rejection, so that a client that tries again does not ask again at once."""
 
@@ -74,7 +75,7 @@ def apply(approvals: Approvals, fact: Fact, at: datetime.datetime, command: str 
                 asked_at=at,
                 expires_at=fact.expires_at,
             )
-            return replace(approvals, pending=(*_without(approvals, fact.approval), ask))
+            return replace(approvals, pending=(*_without(approvals, fact.approval), ask)[-MOST_PENDING:])
         case NetworkApproved():
             return _answered(approvals, fact, at, allowed=True, until=fact.until, command=command)
         case NetworkRejected(expired=True):

@@ -41,7 +41,7 @@ def decode(raw: bytes | msgspec.Raw, kind: type[Any]) -> Any:
     try:
         return _decoder(kind).decode(raw)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise Invalid(f"not a valid {kind.__name__}: {error}") from error
+        raise Invalid(f"not a valid {getattr(kind, '__name__', 'message')}: {error}") from error
 
 
 def decode_head(raw: bytes) -> EventHead:

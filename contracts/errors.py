@@ -23,6 +23,19 @@
     ├── AgentError
     │   ├── AgentFailed                     AGENT_FAILED                      502
     │   └── RuntimeMissing                  AGENT_RUNTIME_MISSING             501
+    ├── AccessError
+    │   ├── Unauthenticated                 UNAUTHENTICATED                   401
+    │   ├── Forbidden                       FORBIDDEN                         403
+    │   ├── QuotaExceeded                   QUOTA_EXCEEDED                    429
+    │   └── TooManyRequests                 TOO_MANY_REQUESTS                 429  yes
+    ├── HttpError
+    │   ├── NotFound                        NOT_FOUND                         404
+    │   ├── MethodNotAllowed                METHOD_NOT_ALLOWED                405
+    │   ├── NotAcceptable                   NOT_ACCEPTABLE                    406
+    │   ├── PreconditionFailed              PRECONDITION_FAILED               412
+    │   ├── TooLarge                        TOO_LARGE                         413
+    │   ├── UnsupportedMediaType            UNSUPPORTED_MEDIA_TYPE            415
+    │   └── RangeNotSatisfiable             RANGE_NOT_SATISFIABLE             416
     ├── ContextMissing                      CONTEXT_MISSING                   400
     ├── Conflict                            CONFLICT                          409  yes
     ├── Unavailable                         UNAVAILABLE                       503  yes
@@ -168,6 +181,83 @@ class RuntimeMissing(AgentError):
 
     code = "AGENT_RUNTIME_MISSING"
     http_status = 501
+
+
+class AccessError(ClocheError):
+    """Whoever asks may not, or not so often."""
+
+
+class Unauthenticated(AccessError):
+    """No token, or one that does not count: expired, forged, for somebody else."""
+
+    code = "UNAUTHENTICATED"
+    http_status = 401
+
+
+class Forbidden(AccessError):
+    code = "FORBIDDEN"
+    http_status = 403
+
+
+class QuotaExceeded(AccessError):
+    """A project or principal has as much as it may. `details` has `kind`, `name`, `resource`, `used` and `limit`.
+
+    Not to be asked again as it is: it fits once something of theirs is removed, or is settled otherwise.
+    """
+
+    code = "QUOTA_EXCEEDED"
+    http_status = 429
+
+
+class TooManyRequests(AccessError):
+    """`details["retry_after_s"]` says when to come again."""
+
+    code = "TOO_MANY_REQUESTS"
+    http_status = 429
+    retryable = True
+
+
+class HttpError(ClocheError):
+    """What only the gateway's own protocol knows."""
+
+
+class NotFound(HttpError):
+    """No such address."""
+
+    code = "NOT_FOUND"
+    http_status = 404
+
+
+class MethodNotAllowed(HttpError):
+    code = "METHOD_NOT_ALLOWED"
+    http_status = 405
+
+
+class NotAcceptable(HttpError):
+    code = "NOT_ACCEPTABLE"
+    http_status = 406
+
+
+class PreconditionFailed(HttpError):
+    """It is no longer what the asker believes: `If-Match` names another content."""
+
+    code = "PRECONDITION_FAILED"
+    http_status = 412
+
+
+class TooLarge(HttpError):
+    code = "TOO_LARGE"
+    http_status = 413
+
+
+class UnsupportedMediaType(HttpError):
+    code = "UNSUPPORTED_MEDIA_TYPE"
+    http_status = 415
+
+
+class RangeNotSatisfiable(HttpError):
+    code = "RANGE_NOT_SATISFIABLE"
+    http_status = 416
 
 
 class ContextMissing(ClocheError):

@@ -44,6 +44,8 @@ Text = Annotated[str, Meta(max_length=MAX_WRITE_CHARACTERS)]
 class FileRequest(Order, frozen=True, kw_only=True):
     asked_by: Token | None = None
     """An id of the asker's own, such as an agent's tool use: the `correlationid` of the call's two events."""
+    by: Annotated[str, Meta(max_length=200)] = ""
+    """Who asks, as the `source` of a command says it."""
 
 
 class PathRequest(FileRequest, frozen=True, kw_only=True):

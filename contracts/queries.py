@@ -5,7 +5,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
-from contracts import history
+from contracts import archives, audits, history, past, quotas, replays, screens
 from contracts.errors import Failure
 from contracts.ids import ExecId, SandboxId
 from contracts.message import Order
@@ -94,6 +94,12 @@ QUERIES: dict[str, type[Order]] = {
     "events": ListEvents,
     "terminal": GetTerminal,
     **history.REQUESTS,
+    **past.REQUESTS,
+    **screens.REQUESTS,
+    **replays.REQUESTS,
+    **audits.REQUESTS,
+    **archives.REQUESTS,
+    **quotas.REQUESTS,
 }
 ANSWERS: dict[str, type[Struct]] = {
     "sandboxes": SandboxList,
@@ -101,4 +107,10 @@ ANSWERS: dict[str, type[Struct]] = {
     "events": EventList,
     "terminal": Terminal,
     **history.ANSWERS,
+    **past.ANSWERS,
+    **screens.ANSWERS,
+    **replays.ANSWERS,
+    **audits.ANSWERS,
+    **archives.ANSWERS,
+    **quotas.ANSWERS,
 }

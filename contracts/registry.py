@@ -2,11 +2,13 @@
 
 from contracts import subjects
 from contracts.commands import agent as agent_orders
+from contracts.commands import audit as audit_orders
 from contracts.commands import command as command_orders
 from contracts.commands import network as network_orders
+from contracts.commands import node as node_orders
 from contracts.commands import replay as replay_orders
 from contracts.commands import sandbox as sandbox_orders
-from contracts.events import agent, audit, command, file, guardian, health, network, sandbox, tool
+from contracts.events import agent, audit, command, file, guardian, health, network, node, sandbox, tool
 from contracts.message import Fact, Order
 
 EVENTS: dict[str, type[Fact]] = {
@@ -84,11 +86,21 @@ EVENTS: dict[str, type[Fact]] = {
     "network.attached": network.NetworkAttached,
     "network.unattached": network.NetworkUnattached,
     "audit.checkpoint": audit.AuditCheckpoint,
+    "audit.rotated": audit.AuditRotated,
+    "audit.damaged": audit.AuditDamaged,
+    "node.joined": node.NodeJoined,
+    "node.draining": node.NodeDraining,
+    "node.kept": node.NodeKept,
+    "node.drained": node.NodeDrained,
+    "node.resumed": node.NodeResumed,
+    "node.lost": node.NodeLost,
+    "node.returned": node.NodeReturned,
 }
 
 VITALS: dict[str, type[Fact]] = {
     "vitals.heartbeat": health.VitalsHeartbeat,
     "vitals.metrics": health.VitalsMetrics,
+    "vitals.node": node.VitalsNode,
 }
 
 COMMANDS: dict[str, type[Order]] = {
@@ -119,8 +131,13 @@ COMMANDS: dict[str, type[Order]] = {
     "network.reject": network_orders.RejectNetwork,
     "replay.start": replay_orders.StartReplay,
     "replay.pause": replay_orders.PauseReplay,
+    "replay.resume": replay_orders.ResumeReplay,
     "replay.seek": replay_orders.SeekReplay,
+    "replay.step": replay_orders.StepReplay,
     "replay.stop": replay_orders.StopReplay,
+    "audit.rotate": audit_orders.RotateAuditKey,
+    "node.drain": node_orders.DrainNode,
+    "node.lose": node_orders.LoseNode,
 }
 
 _EVENT_TAGS: dict[type[Fact], str] = {kind: tag for tag, kind in {**EVENTS, **VITALS}.items()}

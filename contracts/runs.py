@@ -1,6 +1,7 @@
 """An agent's run in brief, as a pure fold over its events."""
 
 import datetime
+import math
 from enum import StrEnum
 
 from msgspec import Struct
@@ -16,6 +17,7 @@ KEPT_EACH = 10
 BRIEF = 200
 """Characters of anything that somebody wrote."""
 GUARDIAN = "guardian"
+LARGEST = 2**63 - 1
 
 
 class RunStatus(StrEnum):
@@ -69,9 +71,9 @@ class RunState(Struct, frozen=True, kw_only=True):
     """The command that is its program."""
     turns: int = 0
     tokens: int = 0
-    cost_usd: float = 0
+    cost_usd: float = 0.0
     tool_calls: int = 0
-    duration_ms: float = 0
+    duration_ms: float = 0.0
     """Of its turns."""
     queued: tuple[Queued, ...] = ()
     """Oldest first."""
@@ -101,6 +103,18 @@ def brief(text: str) -> str:
 def ends(fact: object) -> bool:
     """Whether a run is over with it."""
     return isinstance(fact, agent.AgentCompleted) or (isinstance(fact, agent.AgentError) and fact.final)
+
+
+def plus(sum_: float, more: float) -> float:
+    """What is beyond all numbers, and JSON has no word for, is not added."""
+    total = sum_ + more
+    return total if math.isfinite(total) else sum_
+
+
+def plus_whole(sum_: int, more: int) -> int:
+    """What is beyond 64 bits is not added: a number can be read that has too many digits to be written."""
+    total = sum_ + more
+    return total if abs(total) <= LARGEST else sum_
 
 
 def from_guardian(by: str) -> bool:
@@ -203,10 +217,10 @@ def _ended(state: RunState, head: EventHead, status: RunStatus, reason: str) -> 
 def _spent(state: RunState, fact: agent.AgentMetrics) -> RunState:
     return replace(
         state,
-        turns=state.turns + fact.turns,
-        tokens=state.tokens + fact.input_tokens + fact.output_tokens,
-        cost_usd=state.cost_usd + fact.cost_usd,
-        duration_ms=state.duration_ms + fact.duration_ms,
+        turns=plus_whole(state.turns, fact.turns),
+        tokens=plus_whole(state.tokens, fact.input_tokens + fact.output_tokens),
+        cost_usd=plus(state.cost_usd, fact.cost_usd),
+        duration_ms=plus(state.duration_ms, fact.duration_ms),
         model=fact.model or state.model,
     )
 

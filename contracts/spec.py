@@ -173,6 +173,9 @@ class Docker(_Part, frozen=True, kw_only=True):
     runtime: Name | None = None
 
 
+NodeLabels = Annotated[dict[Token, Annotated[str, Meta(max_length=200)]], Meta(max_length=20)]
+
+
 class RestartPolicy(StrEnum):
     """What is done about a sandbox that dies without being told to."""
 
@@ -215,6 +218,8 @@ class SandboxSpec(_Part, frozen=True, kw_only=True):
     project_id: Token | None = None
     task_id: Token | None = None
     labels: Annotated[dict[Name, Annotated[str, Meta(max_length=1000)]], Meta(max_length=100)] = {}
+    node_labels: NodeLabels = {}
+    """Only a node that has all of these labels takes it. Empty = any node."""
 
 
 MERGED_LISTS = frozenset({("environment", "passthrough"), ("environment", "blocked")})

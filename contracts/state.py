@@ -19,6 +19,8 @@ from contracts.spec import Isolation, SandboxSpec
 
 RECENT_COMMANDS = 20
 ARGV_CHARACTERS = 500
+MOST_RUNNING = 5000
+"""More than the processes that a sandbox may have: only an invented history has so many commands without an end."""
 ORDERS_REMEMBERED = 32
 """An order that was obeyed may be delivered again, for a while."""
 
@@ -67,6 +69,8 @@ class SandboxState(Struct, frozen=True, kw_only=True):
     spec: SandboxSpec
     requested_by: str | None = None
     """The id of the `sandbox.create` that asked for it."""
+    by: str = ""
+    """Who asked for it, as in `sandbox.creating`."""
     workspace: str = "/workspace"
     created: bool = False
     """Its `sandbox.created` is on the record."""
@@ -98,7 +102,7 @@ class SandboxState(Struct, frozen=True, kw_only=True):
     """The last commands that ended, oldest first."""
     commands: int = 0
     tool_calls: int = 0
-    cost_usd: float = 0
+    cost_usd: float = 0.0
     tokens: int = 0
     approvals: Approvals = Approvals()
     """What it asked for and may not reach, and what was answered."""
@@ -125,24 +129,40 @@ def apply(state: SandboxState | None, sequence: int, head: EventHead) -> Sandbox
     """
     if state is not None and sequence <= state.applied_sequence:
         return state
-    fact = decode_fact(head)
+    return apply_fact(state, sequence, head, decode_fact(head))
+
+
+def apply_fact(state: SandboxState | None, sequence: int, head: EventHead, fact: Fact | None) -> SandboxState | None:
+    """The same for an event that follows what was applied, and whose data is decoded already.
+
+    None = nothing is known of it but that it was there.
+    """
     if isinstance(fact, sandbox.SandboxCreating):
         return _created(sequence, head, fact)
     if state is None:
         return None
+    family = head.type.partition(".")[0]
+    if family == "sandbox":
+        obeyed = _with_order(state.obeyed, head.correlationid)
+        moved = replace(
+            state,
+            applied_sequence=sequence,
+            last_event_at=head.time,
+            lifecycle_sequence=sequence,
+            obeyed=obeyed,
+        )
+        return moved if fact is None else _lifecycle(moved, head, fact)
+    if family == "command" and isinstance(fact, (command.CommandOutput, command.CommandInput)):
+        return _grown(state, sequence, head, fact)
     moved = replace(state, applied_sequence=sequence, last_event_at=head.time)
-    if head.type.startswith("sandbox."):
-        moved = replace(moved, lifecycle_sequence=sequence, obeyed=_with_order(state.obeyed, head.correlationid))
     if fact is None:
         return moved
-    if head.type.startswith("sandbox."):
-        return _lifecycle(moved, head, fact)
-    if head.type.startswith("command."):
+    if family == "command":
         return _command(moved, sequence, head, fact)
-    if head.type.startswith("network."):
+    if family == "network":
         asked = approvals.apply(state.approvals, fact, head.time, head.correlationid)
         return replace(moved, approvals=asked) if asked is not state.approvals else moved
-    if head.type.startswith(("agent.", "user.")):
+    if family in ("agent", "user"):
         known = runs.apply_all(state.runs, sequence, head, fact)
         moved = replace(moved, runs=known) if known is not state.runs else moved
     return _around(moved, fact)
@@ -162,6 +182,7 @@ def _created(sequence: int, head: EventHead, fact: sandbox.SandboxCreating) -> S
         isolation=fact.isolation,
         spec=fact.spec,
         requested_by=head.correlationid,
+        by=fact.by,
         obeyed=_with_order((), head.correlationid),
         workspace=fact.spec.workspace.path,
         created_at=head.time,
@@ -255,11 +276,7 @@ def _command(state: SandboxState, sequence: int, head: EventHead, fact: Fact) ->
                 first_sequence=sequence,
                 pty=fact.pty is not None,
             )
-            return replace(state, running={**state.running, fact.exec: begun}, commands=state.commands + 1)
-        case command.CommandInput():
-            return _grown(state, fact.exec, command.Stream.STDIN, fact.offset + fact.size)
-        case command.CommandOutput():
-            return _grown(state, fact.exec, fact.stream, fact.offset + fact.size)
+            return replace(state, running=_with_begun(state.running, begun), commands=state.commands + 1)
         case command.CommandCompleted() | command.CommandTimedOut() | command.CommandCancelled():
             ended = replace(
                 _known(state, fact.exec, sequence),
@@ -277,6 +294,13 @@ def _command(state: SandboxState, sequence: int, head: EventHead, fact: Fact) ->
             rejected = replace(_known(state, fact.exec, sequence), outcome="rejected", cause=fact.failure.message)
             return _ended(state, rejected)
     return state
+
+
+def _with_begun(running: dict[str, CommandState], begun: CommandState) -> dict[str, CommandState]:
+    known = {**running, begun.exec: begun}
+    if len(known) > MOST_RUNNING:
+        del known[next(iter(known))]
+    return known
 
 
 def _brief(argv: tuple[str, ...]) -> tuple[str, ...]:
@@ -300,12 +324,16 @@ def _ended(state: SandboxState, ended: CommandState) -> SandboxState:
     return replace(state, running=running, recent=(*state.recent, ended)[-RECENT_COMMANDS:])
 
 
-def _grown(state: SandboxState, exec_id: str, stream: command.Stream, size: int) -> SandboxState:
-    running = state.running.get(exec_id)
-    if running is None:
-        return state
-    grown = replace(running, totals=replace(running.totals, **{stream.value: size}))
-    return replace(state, running={**state.running, exec_id: grown})
+def _grown(
+    state: SandboxState, sequence: int, head: EventHead, fact: command.CommandOutput | command.CommandInput
+) -> SandboxState:
+    """Most events are of this kind: one copy of the state, and no more."""
+    running = state.running
+    if (known := running.get(fact.exec)) is not None:
+        stream = command.Stream.STDIN if isinstance(fact, command.CommandInput) else fact.stream
+        totals = replace(known.totals, **{stream.value: runs.plus_whole(fact.offset, fact.size)})
+        running = {**running, fact.exec: replace(known, totals=totals)}
+    return replace(state, applied_sequence=sequence, last_event_at=head.time, running=running)
 
 
 def _around(state: SandboxState, fact: Fact) -> SandboxState:
@@ -319,7 +347,8 @@ def _around(state: SandboxState, fact: Fact) -> SandboxState:
             return replace(state, health="died") if fact.instance in (None, state.instance) else state
         case agent.AgentMetrics():
             spent = fact.input_tokens + fact.output_tokens
-            return replace(state, cost_usd=state.cost_usd + fact.cost_usd, tokens=state.tokens + spent)
+            cost_usd = runs.plus(state.cost_usd, fact.cost_usd)
+            return replace(state, cost_usd=cost_usd, tokens=runs.plus_whole(state.tokens, spent))
         case agent.AgentToolUse() | tool.ToolInvoked():
             return replace(state, tool_calls=state.tool_calls + 1)
     return state

@@ -1,6 +1,7 @@
 """Streams, consumers and buckets as data. `infra/bus/provision.py` makes the server agree with this page."""
 
 from enum import StrEnum
+from typing import Literal
 
 from msgspec import Struct
 
@@ -9,11 +10,15 @@ from contracts import subjects
 LOG_STREAM = "CLOCHE_LOG"
 COMMANDS_STREAM = "CLOCHE_COMMANDS"
 VITALS_STREAM = "CLOCHE_VITALS"
+ARCHIVE_STREAM = "CLOCHE_ARCHIVE"
 SANDBOXES_BUCKET = "cloche_sandboxes"
+REPLAYS_BUCKET = "cloche_replays"
 BLOBS_BUCKET = "cloche_blobs"
 
 DEDUPE_WINDOW_S = 120.0
 MAX_MESSAGE_BYTES = 1024 * 1024
+ARCHIVED_MESSAGE_BYTES = MAX_MESSAGE_BYTES + 16 * 1024
+"""An imported event has more headers than it had in its own log."""
 DELIVERY_LIMIT = 5
 """A command that its handler gave back so often is given up: dead letter."""
 CRASH_LIMIT = 100
@@ -40,6 +45,8 @@ class StreamSpec(Struct, frozen=True, kw_only=True):
     deny_purge: bool = False
     allow_direct: bool = True
     async_persist: bool = False
+    atomic: bool = False
+    """Several messages may be stored together or not at all."""
     repeated_on: str | None = None
     """Where the server repeats each message once it is stored."""
     replicas: int = 1
@@ -72,7 +79,8 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     log_max_bytes: int = -1
     blobs_max_bytes: int = -1
     """Of all contents and manifests together: what has no room is told without its content. -1 = as the disk has."""
-    replicas: int = 1
+    replicas: Literal[1, 3, 5] = 1
+    """Servers of a cluster that have each message before it is acknowledged: more than half of so many."""
 
 
 def log(limits: Limits) -> StreamSpec:
@@ -101,7 +109,7 @@ def commands(limits: Limits) -> StreamSpec:
     )
 
 
-def vitals() -> StreamSpec:
+def vitals(limits: Limits) -> StreamSpec:
     return StreamSpec(
         name=VITALS_STREAM,
         subjects=(subjects.VITALS,),
@@ -110,15 +118,33 @@ def vitals() -> StreamSpec:
         max_bytes=256 * 1024**2,
         max_consumers=10_000,
         async_persist=True,
+        replicas=limits.replicas,
+    )
+
+
+def archive(limits: Limits) -> StreamSpec:
+    """Events of other logs, imported for reading. Each has its own sequence in a header."""
+    return StreamSpec(
+        name=ARCHIVE_STREAM,
+        subjects=(subjects.ARCHIVE,),
+        max_message_bytes=ARCHIVED_MESSAGE_BYTES,
+        max_consumers=1000,
+        atomic=True,
+        replicas=limits.replicas,
     )
 
 
 def all_streams(limits: Limits) -> tuple[StreamSpec, ...]:
-    return (log(limits), commands(limits), vitals())
+    return (log(limits), commands(limits), vitals(limits), archive(limits))
 
 
 def sandboxes_bucket(limits: Limits) -> BucketSpec:
     return BucketSpec(name=SANDBOXES_BUCKET, replicas=limits.replicas)
+
+
+def replays_bucket(limits: Limits) -> BucketSpec:
+    """Paced replays that are under way, so that they go on after a restart."""
+    return BucketSpec(name=REPLAYS_BUCKET, replicas=limits.replicas)
 
 
 def blobs_bucket(limits: Limits) -> BucketSpec:
@@ -130,13 +156,18 @@ def create_consumer() -> ConsumerSpec:
     return ConsumerSpec(
         stream=COMMANDS_STREAM,
         durable="spawner-any",
-        filters=(subjects.command_filter(subjects.ANY_NODE, "sandbox"),),
+        filters=(
+            subjects.command_filter(subjects.ANY_NODE, "sandbox"),
+            subjects.command_filter(subjects.ANY_NODE, "node"),
+        ),
     )
 
 
 def spawner_consumer(node: str) -> ConsumerSpec:
     return ConsumerSpec(
-        stream=COMMANDS_STREAM, durable=f"spawner-{node}", filters=(subjects.command_filter(node, "sandbox"),)
+        stream=COMMANDS_STREAM,
+        durable=f"spawner-{node}",
+        filters=(subjects.command_filter(node, "sandbox"), subjects.command_filter(node, "node")),
     )
 
 
@@ -159,6 +190,22 @@ def agent_consumer(node: str) -> ConsumerSpec:
         filters=(subjects.command_filter(node, "agent"),),
         ack_wait_s=2,
     )
+
+
+def replay_consumer() -> ConsumerSpec:
+    """Shared by every replay service."""
+    return ConsumerSpec(
+        stream=COMMANDS_STREAM,
+        durable="replay-any",
+        filters=(
+            subjects.command_filter(subjects.ANY_NODE, "replay"),
+            subjects.command_filter(subjects.ANY_NODE, "audit"),
+        ),
+    )
+
+
+def shared_consumers() -> tuple[ConsumerSpec, ...]:
+    return (create_consumer(), replay_consumer())
 
 
 def node_consumers(node: str) -> tuple[ConsumerSpec, ...]:

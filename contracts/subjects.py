@@ -24,7 +24,9 @@ VERBS: dict[str, tuple[str, ...]] = {
     "command": ("run", "input", "signal", "resize"),
     "agent": ("start", "message", "guidance", "interrupt", "approve", "reject", "pause", "resume", "stop"),
     "network": ("approve", "reject"),
-    "replay": ("start", "pause", "seek", "stop"),
+    "replay": ("start", "pause", "resume", "seek", "step", "stop"),
+    "audit": ("rotate",),
+    "node": ("drain", "lose"),
 }
 
 FAMILIES: dict[str, tuple[str, ...]] = {
@@ -44,7 +46,8 @@ FAMILIES: dict[str, tuple[str, ...]] = {
     "user": ("message", "guidance", "interrupt", "approve", "reject", "pause", "resume", "stop"),
     "guardian": ("observed", "intervention", "escalated"),
     "network": ("allowed", "denied", "batch", "asked", "approved", "rejected", "attached", "unattached"),
-    "audit": ("checkpoint",),
+    "audit": ("checkpoint", "rotated", "damaged"),
+    "node": ("joined", "draining", "kept", "drained", "resumed", "lost", "returned"),
 }  # fmt: skip
 
 DEAD_LETTER = "dead_letter"
@@ -79,7 +82,13 @@ def _token(text: str, what: str) -> str:
 
 
 def command(node: str, sandbox: str, family: str, verb: str) -> str:
-    return f"{ROOT}.cmd.{_token(node, 'node')}.{_token(sandbox, 'sandbox')}.{family}.{verb}"
+    named = sandbox if _about_no_sandbox(sandbox, family) else _token(sandbox, "sandbox")
+    return f"{ROOT}.cmd.{_token(node, 'node')}.{named}.{family}.{verb}"
+
+
+def _about_no_sandbox(sandbox: str, family: str) -> bool:
+    """Orders about the log itself, and about nodes."""
+    return sandbox == NO_SANDBOX and family in ("audit", "node")
 
 
 def command_filter(node: str, family: str) -> str:
@@ -99,7 +108,8 @@ def parse_command(subject: str) -> CommandSubject:
         raise Invalid(f"{subject[:200]!r} is not cloche.cmd.<node>.<sandbox>.<family>.<verb>")
     found = CommandSubject(*parts[2:])
     _token(found.node, "node")
-    _token(found.sandbox, "sandbox")
+    if not _about_no_sandbox(found.sandbox, found.family):
+        _token(found.sandbox, "sandbox")
     if found.family not in VERBS:
         raise Invalid(f"unknown command family {found.family[:80]!r}: one of {', '.join(VERBS)}")
     if found.verb not in VERBS[found.family]:
@@ -185,6 +195,21 @@ def vitals_of_all(kind: str) -> str:
     return f"{ROOT}.vitals.*.{kind}"
 
 
+def node_events(node: str = "*") -> str:
+    """The subjects whose last sequence guards what is told of a node."""
+    return f"{ROOT}.log.{NO_SANDBOX}.node.*.{node if node == '*' else _token(node, 'node')}"
+
+
+def node_vitals(node: str = "*") -> str:
+    """The signs of life of one node, or of all."""
+    return f"{ROOT}.vitals.{NO_SANDBOX}.node.{node if node == '*' else _token(node, 'node')}"
+
+
+def duty_vitals(service: str) -> str:
+    """Which node runs a service of which there is one."""
+    return f"{ROOT}.vitals.{NO_SANDBOX}.duty.{service}"
+
+
 def rpc(family: str, node: str, sandbox: str, verb: str) -> str:
     """Where a node answers about one of its sandboxes: `files`, `git`, `watch` or `egress`."""
     return f"{ROOT}.rpc.{_token(node, 'node')}.{_token(sandbox, 'sandbox')}.{family}.{_token(verb, 'verb')}"
@@ -203,6 +228,11 @@ def parse_rpc(family: str, subject: str) -> RpcSubject:
     return RpcSubject(_token(parts[2], "node"), _token(parts[3], "sandbox"), _token(parts[5], "verb"))
 
 
+def checkpoints() -> str:
+    """The checkpoints of the chain over the log."""
+    return event(NO_SANDBOX, "audit.checkpoint")
+
+
 def state_rpc(verb: str) -> str:
     return f"{ROOT}.rpc.state.{verb}"
 
@@ -210,3 +240,32 @@ def state_rpc(verb: str) -> str:
 def replayed(replay: str, original: str) -> str:
     """Where a paced replay puts an event whose subject in the log was `original`."""
     return f"{ROOT}.replay.{_token(replay, 'replay')}.{original.removeprefix(f'{ROOT}.log.')}"
+
+
+def replay_status(replay: str) -> str:
+    """Where a paced replay tells how it stands."""
+    return f"{ROOT}.replay.{_token(replay, 'replay')}.{NO_SANDBOX}.status"
+
+
+def replay_of(replay: str) -> str:
+    """Everything that a paced replay plays and tells."""
+    return f"{ROOT}.replay.{_token(replay, 'replay')}.>"
+
+
+ARCHIVE = f"{ROOT}.archive.>"
+"""`cloche.archive.<import>.<rest>` is an imported event whose subject in its own log was `cloche.log.<rest>`."""
+
+
+def archived(import_: str, subject: str) -> str:
+    """Where an event that was `cloche.log.…` lies in the archive. The same for a filter."""
+    return f"{ROOT}.archive.{_token(import_, 'import')}.{subject.removeprefix(f'{ROOT}.log.')}"
+
+
+def unarchived(subject: str) -> str:
+    return f"{ROOT}.log.{subject.split('.', 3)[-1]}"
+
+
+def import_record(sandbox: str) -> str:
+    """What tells that a sandbox was imported. `*` = all of them."""
+    named = sandbox if sandbox == "*" else _token(sandbox, "sandbox")
+    return f"{ROOT}.archive.{NO_SANDBOX}.imported.{named}"

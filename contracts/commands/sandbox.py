@@ -67,6 +67,16 @@ class ChangeNetwork(Order, frozen=True, kw_only=True):
 
 
 class ForkSandbox(Order, frozen=True, kw_only=True):
+    """A new sandbox that begins as this one was: its files, its specification, its agents' conversations.
+
+    Its origin may be stopped or removed, and is left as it is. Goes to any node.
+    """
+
     fork: SandboxId
     """The id of the new sandbox."""
     sequence: Annotated[int, Meta(ge=1)]
+    """After the event with this sequence of the log."""
+    spec: Annotated[msgspec.Raw, Meta(extra_json_schema={"$ref": "#/components/schemas/SandboxSpec"})] = msgspec.field(
+        default_factory=lambda: msgspec.Raw(b"{}")
+    )
+    """A SandboxSpec, kept raw: what is left out is as it was. Its files cannot come from elsewhere."""

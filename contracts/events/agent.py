@@ -22,6 +22,8 @@ class AgentStarted(Fact, frozen=True, kw_only=True):
     """All that hold for it, the node's own at the end."""
     approval_timeout_ms: int | None = None
     options: JsonObject = {}
+    by: str = ""
+    """Who asked for it: the `source` of the order, such as `gateway/alice`."""
 
 
 class AgentAttached(Fact, frozen=True, kw_only=True):

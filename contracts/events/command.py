@@ -58,6 +58,8 @@ class CommandStarted(Fact, frozen=True, kw_only=True):
     stdin: bool = False
     timeout_ms: int | None = None
     asker: Asker = Asker.USER
+    by: str = ""
+    """Who asked for it: the `source` of the order, such as `gateway/alice`."""
 
 
 class CommandInput(Fact, frozen=True, kw_only=True):

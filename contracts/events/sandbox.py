@@ -10,6 +10,8 @@ class SandboxCreating(Fact, frozen=True, kw_only=True):
     """As resolved: what was asked for, laid over the node's defaults."""
     isolation: Isolation
     node: str
+    by: str = ""
+    """Who asked for it: the `source` of the order, such as `gateway/alice`."""
 
 
 class SandboxCreated(Fact, frozen=True, kw_only=True):
@@ -29,24 +31,28 @@ class SandboxCreated(Fact, frozen=True, kw_only=True):
 class SandboxStarted(Fact, frozen=True, kw_only=True):
     instance: str
     """Tells one life of the sandbox from the next."""
+    by: str = ""
+    """As in `sandbox.creating`, here and in what follows."""
 
 
 class SandboxPaused(Fact, frozen=True, kw_only=True):
-    pass
+    by: str = ""
 
 
 class SandboxResumed(Fact, frozen=True, kw_only=True):
-    pass
+    by: str = ""
 
 
 class SandboxStopped(Fact, frozen=True, kw_only=True):
     reason: str
     failure: Failure | None = None
     """Set when nobody asked for the stop: a limit, a death."""
+    by: str = ""
 
 
 class SandboxRemoved(Fact, frozen=True, kw_only=True):
     reason: str
+    by: str = ""
 
 
 class SandboxFailed(Fact, frozen=True, kw_only=True):
@@ -61,6 +67,7 @@ class SandboxSnapshotted(Fact, frozen=True, kw_only=True):
     label: str | None = None
     sequence: int | None = None
     """The `file.manifest` that told it: the files at this sequence are those of the manifest."""
+    by: str = ""
 
 
 class SandboxRecovering(Fact, frozen=True, kw_only=True):
@@ -71,6 +78,7 @@ class SandboxRecovering(Fact, frozen=True, kw_only=True):
     """Whose it is from now on."""
     sequence: int | None = None
     """The workspace is made anew as it was then. Absent = it is kept as it is."""
+    by: str = ""
 
 
 class SandboxRecovered(Fact, frozen=True, kw_only=True):
@@ -85,3 +93,4 @@ class SandboxRecovered(Fact, frozen=True, kw_only=True):
 class SandboxNetworkChanged(Fact, frozen=True, kw_only=True):
     network: Network
     """As it is from now on, whole."""
+    by: str = ""

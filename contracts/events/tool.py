@@ -8,6 +8,8 @@ class ToolInvoked(Fact, frozen=True, kw_only=True):
     call: str
     tool: str
     arguments: JsonObject = {}
+    by: str = ""
+    """Who asked for it, such as `gateway/alice`."""
 
 
 class ToolReturned(Fact, frozen=True, kw_only=True):
