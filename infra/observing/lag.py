@@ -1,0 +1,27 @@
+"""How far a follower of the log is behind its head."""
+
+from collections.abc import Callable, Sequence
+
+from infra import clock
+from infra.bus import page
+from infra.bus.connection import Bus
+from infra.observing import catalogue
+from infra.observing.polling import poll
+from infra.observing.within import within
+
+
+async def watch_lag(follower: str, bus: Bus, filters: Sequence[str], applied: Callable[[], int]) -> None:
+    """For ever, until cancelled. Only what the follower reads counts: `applied` is the last of that."""
+
+    async def look() -> None:
+        start, behind, oldest = applied() + 1, 0, None
+        for each in filters:
+            found = await page.fetch(bus, each, start, limit=1)
+            if found.entries:
+                behind += 1 + found.pending
+                oldest = min(oldest or found.entries[0].time, found.entries[0].time)
+        name = within(bus, follower)
+        catalogue.lag_events.set(behind, name)
+        catalogue.lag_seconds.set(0 if oldest is None else (clock.now() - oldest).total_seconds(), name)
+
+    await poll(look)
