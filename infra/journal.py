@@ -22,6 +22,7 @@ from infra.states import state_of
 
 DEAD_LETTER_BYTES = 16 * 1024
 REASON_CHARACTERS = 2000
+DETAIL_CHARACTERS = 200
 
 
 class Written(NamedTuple):
@@ -97,7 +98,12 @@ class Journal:
     def dead_letter(self, subject: str, raw: bytes, failure: Failure, *, delivered: int, sequence: int) -> Written:
         """`sequence` is the message's own in the command stream: one dead letter each, however often it is written."""
         packed = pack(raw[:DEAD_LETTER_BYTES])
-        failure = Failure(code=failure.code, message=failure.message[:REASON_CHARACTERS], retryable=failure.retryable)
+        failure = Failure(
+            code=failure.code,
+            message=failure.message[:REASON_CHARACTERS],
+            retryable=failure.retryable,
+            details={name: value[:DETAIL_CHARACTERS] for name, value in failure.details.items()},
+        )
         letter = DeadLetter(
             subject=subject,
             reason=failure,

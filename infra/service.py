@@ -12,11 +12,17 @@ from typing import Any, Protocol
 import uvloop
 
 from contracts.errors import ClocheError
+from infra.observing import about
+from infra.observing.endpoint import endpoint
+from infra.observing.json_log import JsonFormatter
+from infra.observing.presence import presence
+from infra.observing.tracing import exporting
 from infra.own_process import settle
-from infra.secrets.masked_log import mask_log
+from infra.realms import one_part
+from infra.secrets.masked_log import MaskingFormatter, mask_log
 from infra.secrets.redaction import Redactor
 from infra.secrets.store import SecretStore
-from infra.settings import Settings, load
+from infra.settings import LogFormat, Metrics, Settings, load
 
 logger = logging.getLogger(__name__)
 
@@ -42,20 +48,42 @@ def start_logging() -> None:
 
 
 def mask_log_of(settings: Settings) -> None:
-    mask_log(Redactor(SecretStore.of(settings)), LOG_FORMAT)
+    """From now on as the settings say: which words, in which form, without known secrets."""
+    redactor, chosen = Redactor(SecretStore.of(settings)), settings.logging
+    if not os.environ.get("CLOCHE_LOG_LEVEL"):
+        logging.getLogger().setLevel(chosen.level.upper())
+    if chosen.format is LogFormat.JSON:
+        mask_log(JsonFormatter(redactor, settings.node))
+    else:
+        mask_log(MaskingFormatter(redactor, LOG_FORMAT))
 
 
-def main(make_app: MakeApp) -> None:
-    """`python -m services.<name>`: serves until SIGTERM or SIGINT; exit code 1 with one line when it cannot."""
+def main(make_app: MakeApp, *, is_for_all: bool = False) -> None:
+    """`python -m services.<name>`: serves until SIGTERM or SIGINT; exit code 1 with one line when it cannot.
+
+    `is_for_all`: one serves every partition of a divided log; any other service works in the one that it is told.
+    """
     start_logging()
     settle()
     try:
-        settings = load(os.environ)
+        settings = load(os.environ) if is_for_all else one_part(load(os.environ))
         mask_log_of(settings)
-        app = make_app(settings)
-        uvloop.run(until_told(app.serve(lambda: print(f"{app.name}: ready", file=sys.stderr, flush=True))))  # noqa: T201
+        uvloop.run(until_told(_serve(make_app(settings), settings)))
     except* ClocheError as errors:
         sys.exit(f"cloche: {errors.exceptions[0]}")
+
+
+async def _serve(app: App, settings: Settings) -> None:
+    def ready() -> None:
+        presence().is_ready(app.name)
+        print(f"{app.name}: ready", file=sys.stderr, flush=True)  # noqa: T201
+
+    about.service.set(app.name)
+    presence().expect(app.name)
+    # The gateway has an address already.
+    elsewhere = getattr(app, "has_own_figures", False)
+    async with endpoint(Metrics() if elsewhere else settings.metrics), exporting(settings):
+        await app.serve(ready)
 
 
 async def until_told(work: Coroutine[Any, Any, None]) -> None:

@@ -2,6 +2,7 @@
 
 import ipaddress
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from enum import StrEnum
@@ -12,14 +13,21 @@ import msgspec
 from msgspec import Meta, Struct
 
 from contracts.agents import Agents
+from contracts.audits import Audit
 from contracts.errors import Invalid
 from contracts.guardian import Guardian
 from contracts.hostnames import address_of, fold
-from contracts.ids import Token
-from contracts.spec import SandboxSpec
+from contracts.ids import END, Token
+from contracts.partitions import MOST as MOST_PARTITIONS
+from contracts.quotas import Quotas
+from contracts.replays import Replaying
+from contracts.spec import NodeLabels, SandboxSpec
 from contracts.streams import Limits
 
 CONFIG_FILE = "cloche.toml"
+MOST_SANDBOXES = 10_000
+REALM_PATTERN = r"^([A-Za-z0-9][A-Za-z0-9_-]{0,39})?" + END
+LIKE_A_PARTITION = re.compile(r"(.*-)?p[0-9]+")
 
 
 class Durability(StrEnum):
@@ -29,6 +37,15 @@ class Durability(StrEnum):
     """The machine loses power: the server calls fsync before it acknowledges."""
     PROCESS = "process"
     """Any process dies, the machine does not."""
+
+
+class Keeping(StrEnum):
+    """Who sees to it that there is a keeper."""
+
+    LAUNCH = "launch"
+    """The executor: it starts one that outlives it, where none answers."""
+    ADOPT = "adopt"
+    """Somebody else, such as a container of its own: the executor waits for it, and never starts one."""
 
 
 class Intervals(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -109,16 +126,135 @@ class Egress(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
                 raise ValueError(f"{name!r}: every address must be one, as in 192.0.2.7")
 
 
+class Retention(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is done about events that the log's limits are about to drop."""
+
+    export_to: Path | None = None
+    """A directory: what is about to be dropped is written there first. Absent = it is just dropped."""
+    export_at: Annotated[float, Meta(ge=0.05, le=0.95)] = 0.8
+    """Of an event's age, or of the log's size, as a part of the limit."""
+
+
+class Gateway(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """HTTP, WebSocket and the dashboard."""
+
+    enabled: bool = True
+    """Whether `cloche up` has one."""
+    host: str = "127.0.0.1"
+    port: Annotated[int, Meta(ge=0, le=65_535)] = 7300
+    """0 = any that is free. Where the default is taken by somebody else, `up` takes any that is free, and says so."""
+    origins: Annotated[tuple[str, ...], Meta(max_length=100)] = ()
+    """Pages of other origins that may use it, as in `https://tools.example.com`."""
+    hosts: Annotated[tuple[str, ...], Meta(max_length=100)] = ()
+    """Names that it is reached by, besides `host` and the loopback ones: others are refused, as DNS may lie."""
+    public_keys: Annotated[tuple[Path, ...], Meta(max_length=20)] = ()
+    """Ed25519 public keys (PEM) whose tokens count besides those of the node's own key."""
+    shared_secret: Path | None = None
+    """A file of 32 bytes or more: tokens signed with it (HS256) count too."""
+    proxies: Annotated[tuple[str, ...], Meta(max_length=100)] = ()
+    """Addresses or networks of reverse proxies whose `X-Forwarded-For` and `X-Forwarded-Proto` are believed."""
+    requests_per_s: Annotated[float, Meta(gt=0, le=1_000_000)] = 100.0
+    """Of one principal, or without a token of one address, after a `burst`."""
+    burst: Annotated[int, Meta(ge=1, le=1_000_000)] = 400
+    slow_s: Annotated[float, Meta(ge=0.1, le=3600)] = 20.0
+    """A follower that takes nothing for so long is told where it was, and dropped."""
+    heartbeat_s: Annotated[float, Meta(ge=0.1, le=3600)] = 30.0
+    max_body_bytes: Annotated[int, Meta(ge=1 << 16, le=1 << 34)] = 64 << 20
+    dashboard: Path | None = None
+    """A directory with the built dashboard. Absent = the one that came with this version."""
+
+
+class Capacity(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What this node has for sandboxes, and what becomes of those that find no room. `[node]` in the file."""
+
+    labels: NodeLabels = {}
+    """What specifications ask for by `node_labels`."""
+    memory_mb: Annotated[int, Meta(ge=512, le=1 << 30)] | None = None
+    """Of all sandboxes together, by their specifications. Absent = only their number counts."""
+    cpus: Annotated[float, Meta(gt=0, le=100_000)] | None = None
+    """As `memory_mb`."""
+    overcommit: Annotated[float, Meta(ge=0.1, le=100)] = 1.0
+    """So many times its memory and CPUs are promised: few sandboxes use all that they may."""
+    wait_s: Annotated[float, Meta(ge=0, le=3600)] = 30.0
+    """A new sandbox for which no node has room waits so long, where there are several nodes, and is then refused."""
+    vitals_s: Annotated[float, Meta(ge=0.1, le=600)] = 5.0
+    """Between two signs of life."""
+    lost_after_s: Annotated[float, Meta(ge=0, le=86_400)] = 300.0
+    """A node without signs of life for so long is taken for gone, and its sandboxes are recovered elsewhere.
+    0 = only when a person says so."""
+
+
+class Metrics(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Figures for Prometheus, and `/healthz`: one address for all services of a process."""
+
+    host: str = "127.0.0.1"
+    port: Annotated[int, Meta(ge=1, le=65_535)] | None = None
+    """Absent = none. The gateway has its own `/metrics` in any case."""
+
+
+class Tracing(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Spans, for whoever collects them. Needs `cloche[otel]`."""
+
+    endpoint: str | None = None
+    """Of a collector that takes OTLP over HTTP, as in `http://127.0.0.1:4318`. Absent = no spans."""
+    headers: Annotated[dict[str, str], Meta(max_length=20)] = {}
+    """That the collector wants to see, such as a key."""
+
+
+class LogFormat(StrEnum):
+    TEXT = "text"
+    JSON = "json"
+    """One object a line."""
+
+
+class LogLevel(StrEnum):
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+class Logging(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The words of the services themselves, on stderr."""
+
+    format: LogFormat = LogFormat.TEXT
+    level: LogLevel = LogLevel.WARNING
+
+
+class Tls(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How the servers at `url` are known, and how they know us."""
+
+    ca: Path | None = None
+    """Certificates that are trusted to sign theirs. Absent = the system's."""
+    cert: Path | None = None
+    """Ours, where they ask for one; with `key`."""
+    key: Path | None = None
+
+
+class Tenant(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the store of a tenant may take of the servers. Absent = what they have."""
+
+    max_memory_mb: Annotated[int, Meta(ge=1)] | None = None
+    max_disk_mb: Annotated[int, Meta(ge=2048)] | None = None
+    """Orders and vitals have 1,280 of it set aside; each partition of a divided log has its part of it."""
+    max_streams: Annotated[int, Meta(ge=1)] | None = None
+    max_consumers: Annotated[int, Meta(ge=1)] | None = None
+
+
 class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     data: Path
     node: Token = "local"
+    nodes: Annotated[tuple[Token, ...], Meta(max_length=10_000)] = ()
+    """Names of all nodes: servers let only these take orders. Empty = this one alone."""
     durability: Durability = Durability.DISK
     port: Annotated[int, Meta(ge=0, le=65_535)] = 0
     """Of the embedded server. 0 = the one it had last time, else a free one."""
     url: str | None = None
-    """A NATS server that is run elsewhere. Absent = the embedded one."""
+    """NATS servers that are run elsewhere, several with commas between. Absent = the embedded one."""
+    tls: Tls = Tls()
     credentials: Path | None = None
-    """For `url`: a directory of `<user>.json` files, or one such file for every user."""
+    """For `url`: a directory of `<user>.json` files (`<realm>/<user>.json` for a realm), or one such file for all."""
+    keeper: Keeping = Keeping.LAUNCH
     limits: Limits = Limits()
     intervals: Intervals = Intervals()
     sandbox: SandboxSpec = SandboxSpec()
@@ -128,25 +264,79 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     egress: Egress = Egress()
     guardian: Guardian = Guardian()
     agent: Agents = Agents()
-    max_sandboxes: Annotated[int, Meta(ge=1, le=10_000)] = 100
+    audit: Audit = Audit()
+    quotas: Quotas = Quotas()
+    """The same on every node: each counts for itself, by the log."""
+    replay: Replaying = Replaying()
+    retention: Retention = Retention()
+    gateway: Gateway = Gateway()
+    capacity: Capacity = Capacity()
+    metrics: Metrics = Metrics()
+    tracing: Tracing = Tracing()
+    logging: Logging = Logging()
+    max_sandboxes: Annotated[int, Meta(ge=1, le=MOST_SANDBOXES)] = 100
+    first_uid: Annotated[int, Meta(ge=1000, le=2_000_000_000)] = 200_000
+    """Of the users that local sandboxes run as, where the node is root. Nodes that share a host need a range each."""
+    last_uid: Annotated[int, Meta(ge=1000, le=2_000_000_000)] = 2_000_000_000
+    realm: Annotated[str, Meta(pattern=REALM_PATTERN)] = ""
+    """Whose Cloche this is, where several share servers. Empty = the one that every installation has."""
+    realms: Annotated[dict[Token, Tenant], Meta(max_length=1000)] = {}
+    """The tenants that share the servers, besides that one: for whoever configures and provisions these."""
+    partitions: Annotated[int, Meta(ge=1, le=MOST_PARTITIONS)] = 1
+    """Logs that the sandboxes of every realm are spread over, by id. Fixed once anything is stored."""
+    partition: Annotated[int, Meta(ge=0, lt=MOST_PARTITIONS)] | None = None
+    """Only this one of them. Absent = all."""
+
+    def __post_init__(self) -> None:
+        if self.last_uid - self.first_uid < 2 * MOST_SANDBOXES * self.partitions:
+            raise ValueError("`first_uid` to `last_uid` are too few for the sandboxes that there may be")
+        if self.partition is not None and self.partition >= self.partitions:
+            raise ValueError(f"there is no partition {self.partition}: there are {self.partitions}, counted from 0")
+        for name in (self.realm, *self.realms):
+            if self.partitions > 1 and LIKE_A_PARTITION.fullmatch(name):
+                raise ValueError(f"a realm cannot be called {name!r}: partitions are called so")
+
+    @property
+    def all_nodes(self) -> tuple[str, ...]:
+        """On servers elsewhere exactly those that are named; with the embedded one this node in any case."""
+        if self.url is not None and self.nodes:
+            return self.nodes
+        return tuple(dict.fromkeys([self.node, *self.nodes]))
 
 
 class _Variable(NamedTuple):
     key: str
     number: bool = False
+    many: bool = False
+    """Several, with commas between."""
 
 
 VARIABLES: dict[str, _Variable] = {
     "CLOCHE_DATA": _Variable("data"),
     "CLOCHE_NODE": _Variable("node"),
+    "CLOCHE_NODES": _Variable("nodes", many=True),
     "CLOCHE_DURABILITY": _Variable("durability"),
     "CLOCHE_PORT": _Variable("port", number=True),
     "CLOCHE_URL": _Variable("url"),
     "CLOCHE_CREDS": _Variable("credentials"),
+    "CLOCHE_CA": _Variable("tls.ca"),
+    "CLOCHE_CERT": _Variable("tls.cert"),
+    "CLOCHE_KEY": _Variable("tls.key"),
+    "CLOCHE_REPLICAS": _Variable("limits.replicas", number=True),
+    "CLOCHE_KEEPER": _Variable("keeper"),
     "CLOCHE_MAX_SANDBOXES": _Variable("max_sandboxes", number=True),
+    "CLOCHE_REALM": _Variable("realm"),
+    "CLOCHE_PARTITIONS": _Variable("partitions", number=True),
+    "CLOCHE_PARTITION": _Variable("partition", number=True),
     "CLOCHE_ISOLATION": _Variable("sandbox.isolation"),
     "CLOCHE_POOL": _Variable("pool.size", number=True),
     "CLOCHE_GUARDIAN": _Variable("guardian.mode"),
+    "CLOCHE_GATEWAY_HOST": _Variable("gateway.host"),
+    "CLOCHE_GATEWAY_PORT": _Variable("gateway.port", number=True),
+    "CLOCHE_METRICS_HOST": _Variable("metrics.host"),
+    "CLOCHE_METRICS_PORT": _Variable("metrics.port", number=True),
+    "CLOCHE_TRACING": _Variable("tracing.endpoint"),
+    "CLOCHE_LOG_FORMAT": _Variable("logging.format"),
 }
 """Other `CLOCHE_*` names are left alone: they may belong to somebody else."""
 
@@ -162,7 +352,7 @@ def load(env: Mapping[str, str] = os.environ) -> Settings:
     settings = _convert(values, str(path))
     for name, variable in VARIABLES.items():
         if env.get(name):
-            _put(values, variable.key, _number(name, env[name]) if variable.number else env[name])
+            _put(values, variable.key, _value(name, variable, env[name]))
             settings = _convert(values, name)
     return msgspec.structs.replace(settings, data=settings.data.expanduser().absolute())
 
@@ -181,7 +371,7 @@ def _config_file(env: Mapping[str, str], data: Path) -> tuple[Path, bool]:
 
 def _read(path: Path, *, required: bool) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text())
+        return _named(tomllib.loads(path.read_text()))
     except (FileNotFoundError, NotADirectoryError):
         if required:
             raise Invalid(f"CLOCHE_CONFIG: {path} does not exist") from None
@@ -190,12 +380,26 @@ def _read(path: Path, *, required: bool) -> dict[str, Any]:
         raise Invalid(f"{path}: {error}") from error
 
 
+def _named(values: dict[str, Any]) -> dict[str, Any]:
+    """`[node]` has the node's name beside what it has; `node = "green"` is the name alone."""
+    if isinstance(node := values.get("node"), dict):
+        name = {"node": node.pop("name")} if "name" in node else {}
+        return {key: value for key, value in values.items() if key != "node"} | name | {"capacity": node}
+    return values
+
+
 def _put(values: dict[str, Any], key: str, value: object) -> None:
     part, _, rest = key.partition(".")
     if rest:
         _put(values.setdefault(part, {}), rest, value)
     else:
         values[part] = value
+
+
+def _value(name: str, variable: _Variable, text: str) -> object:
+    if variable.many:
+        return [part.strip() for part in text.split(",") if part.strip()]
+    return _number(name, text) if variable.number else text
 
 
 def _number(name: str, text: str) -> int:

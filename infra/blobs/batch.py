@@ -1,7 +1,8 @@
 """Several messages stored together or not at all: with durability `disk` that is one fsync instead of one for each."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from nats import errors as nats_errors
@@ -32,6 +33,7 @@ class Message(NamedTuple):
     payload: bytes
     new: bool = False
     """The batch is refused if the subject has a message already."""
+    headers: Mapping[str, str] = MappingProxyType({})
 
 
 async def append_batch(bus: Bus, messages: Sequence[Message]) -> Ack:
@@ -64,5 +66,5 @@ async def append_batch(bus: Bus, messages: Sequence[Message]) -> Ack:
 
 
 def _headers(batch: str, number: int, message: Message) -> dict[str, str]:
-    headers = {_ID: batch, _SEQUENCE: str(number)}
+    headers = {**message.headers, _ID: batch, _SEQUENCE: str(number)}
     return headers | {EXPECTED_SEQUENCE: "0"} if message.new else headers

@@ -19,6 +19,7 @@ from infra.blobs.reading import Stored
 from infra.bus import page
 from infra.bus.connection import Bus
 from infra.bus.publisher import FIRST_PAUSE_S, LONGEST_PAUSE_S
+from infra.observing import catalogue
 
 GRACE_S = 24 * 3600.0
 """How long a blob is kept that nothing refers to: whoever puts one has to refer to it well before that is over."""
@@ -80,7 +81,9 @@ class Blobs:
         except Exception:
             await self._abandon(nuid)
             raise
-        if not is_ours:
+        if is_ours:
+            _count(1, size)
+        else:
             await self._abandon(nuid)
         return Written(info.name, size)
 
@@ -153,6 +156,7 @@ class Blobs:
                 await self.put_chunks(_once(data))
         elif new:
             await append_batch(self.bus, [message for name, data in new.items() for message in _messages(name, data)])
+            _count(len(new), sum(map(len, new.values())))
 
     async def _renew(self, stored: Stored) -> None:
         """Raises `Conflict` if it was removed or renewed meanwhile, `Unavailable`."""
@@ -218,6 +222,11 @@ class Blobs:
         """What cannot be removed now is left to the sweep of garbage."""
         with contextlib.suppress(ClocheError):
             await self.bus.api(f"STREAM.PURGE.{layout.STREAM}", {"filter": layout.chunks_subject(nuid)})
+
+
+def _count(blobs: int, size: int) -> None:
+    catalogue.blobs_stored.add(amount=blobs)
+    catalogue.blob_bytes_stored.add(amount=size)
 
 
 async def _sha256(data: bytes) -> str:

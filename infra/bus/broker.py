@@ -10,15 +10,18 @@ from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Any, cast
 
-from faststream import AckPolicy
-from faststream.message import StreamMessage
-from faststream.nats import JStream, NatsBroker, NatsMessage, PullSub
-
 from contracts.errors import Invalid, Unavailable
 from contracts.streams import ConsumerSpec
+from infra.absent import absent
 from infra.bus.client import Client
 from infra.bus.connection import Bus
 from infra.bus.settle import DeadLetters, Failures, Handler, settle
+
+# A web server, which takes as long to import as all of FastStream, and which only its command line needs.
+with absent("uvicorn"):
+    from faststream import AckPolicy
+    from faststream.message import StreamMessage
+    from faststream.nats import JStream, NatsBroker, NatsMessage, PullSub
 
 logger = logging.getLogger(__name__)
 

@@ -7,8 +7,11 @@ from typing import Any
 
 import nats.aio.client
 from nats import errors
-from nats.aio.client import PING_PROTO
+from nats.aio.client import PING_PROTO, Srv
 from nats.aio.msg import Msg
+from nats.aio.transport import TcpTransport
+
+from infra.bus.freshness import FencedTransport, Freshness
 
 logger = logging.getLogger(__name__)
 
@@ -22,6 +25,10 @@ Tap = Callable[[bytes, bytes, bytes, bytes | None], None]
 """Called with subject, reply, data and raw headers, in the order of arrival. Must not raise or block."""
 
 
+class NoTls(errors.Error):
+    """The server does not speak TLS, and the password is for one that does."""
+
+
 class Client(nats.aio.client.Client):
     """What differs from the library's own:
 
@@ -33,12 +40,28 @@ class Client(nats.aio.client.Client):
     - An error that the server reports leads to a reconnect. The library closes for good.
     - No message ends the reading task, whatever bytes its publisher put into its subject and headers.
     - A message of a stream is a message, even if its publisher's headers say that it is a status of the server.
+    - A client that was given certificates to trust tells its password to no server without TLS. The library does.
+    - What waited in a process that was stopped meanwhile is not sent (see `freshness`).
+    - Where TLS fails with one server, the next is tried. The library waits for ever.
     - `tap` hands over messages without a queue, a task and parsed headers: several times faster on hot paths.
     """
 
     def __init__(self) -> None:
         super().__init__()
+        self.freshness = Freshness()
         self._taps: dict[int, Tap] = {}
+
+    async def _connect_to_server(self, s: Srv) -> None:
+        self.freshness.renew()
+        await super()._connect_to_server(s)
+        if type(self._transport) is TcpTransport:
+            self._transport = FencedTransport(self._transport, self.freshness)
+
+    async def break_off(self) -> None:
+        """Drop the connection with all that is on its way, and make a new one."""
+        if self.is_connected and isinstance(self._transport, FencedTransport):
+            self._transport.abort()
+            await self._process_op_err(ConnectionResetError("this process was stopped for a while"))
 
     async def tap(self, subject: str, handler: Tap) -> int:
         subscription = await self.subscribe(subject)
@@ -91,6 +114,22 @@ class Client(nats.aio.client.Client):
         if task and task.cancelling() > before and not self.is_closed:
             raise asyncio.CancelledError
         return result
+
+    def _connect_command(self) -> bytes:
+        if "tls" in self.options and not self._server_info.get("tls_required"):
+            raise NoTls
+        self._know_of_tls()
+        return super()._connect_command()
+
+    def _know_of_tls(self) -> None:
+        """The library's stream does not, and complains of each end of a connection."""
+        writer = getattr(self._transport, "_io_writer", None)
+        if writer is None or writer.get_extra_info("ssl_object") is None:
+            return
+        protocol = writer.transport.get_protocol()
+        # None where the server has already gone.
+        if protocol is not None:
+            protocol._over_ssl = True  # noqa: SLF001  it has no public name
 
     async def _send_ping(self, future: asyncio.Future[Any] | None = None) -> None:
         self._pongs.append(future or asyncio.get_running_loop().create_future())

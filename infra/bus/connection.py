@@ -5,6 +5,7 @@ import contextlib
 import json
 import logging
 import re
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Self
 
@@ -12,9 +13,11 @@ from nats import errors as nats_errors
 from nats.aio.subscription import Subscription
 
 from contracts.errors import Invalid, Unavailable
-from infra.bus.client import Client, Tap
+from infra.bus.client import Client, NoTls, Tap
 from infra.bus.errors import ApiError
+from infra.bus.freshness import TICK_S
 from infra.bus.replies import Replies, Reply
+from infra.observing import catalogue
 from infra.secrets.redaction import Redactor
 
 logger = logging.getLogger(__name__)
@@ -24,11 +27,14 @@ RECONNECT_WAIT_S = 0.2
 CONNECT_TIMEOUT_S = 2.0
 DRAIN_TIMEOUT_S = 5.0
 PING_INTERVAL_S = 10
+MAX_COMPLAINTS = 50
+"""Told between two connections, each once."""
 MAX_PENDING_BYTES = 8 * 1024 * 1024
 
 API = "cloche.api"
 """What every user but the admin calls the JetStream API of the account that holds the streams."""
 HUB_API = "$JS.API"
+NOT_READY = 503
 
 _DENIED = re.compile(r'permissions violation for (publish|subscription) to "([^"]+)"')
 
@@ -36,20 +42,26 @@ _DENIED = re.compile(r'permissions violation for (publish|subscription) to "([^"
 class Bus:
     """One user's connection. Made by `connect`; reconnects for ever until `aclose`."""
 
-    def __init__(self, url: str, user: str, name: str) -> None:
+    def __init__(self, url: str, user: str, name: str, tls: ssl.SSLContext | None = None) -> None:
         self.url = url
+        """Several have commas between."""
+        self._tls = tls
         self.user = user
         self.name = name
+        self.service, self.realm = user, ""
+        """What its figures are told as: the user without the realm that it works in."""
         self.client = Client()
         self.replies = Replies(self.client)
-        self.api_prefix = HUB_API if user == "admin" else API
+        self.api_prefix = HUB_API if user.rpartition("-")[2] == "admin" else API
         self.redactor = Redactor()
         """What goes to the log goes through it."""
+        self.new_password: Callable[[], str] | None = None
+        """Asked in a thread when the server refuses the one that we have: it may have been changed."""
         self.epoch = 0
         """Counts the connections; what was sent in an earlier epoch and not answered may be lost."""
         self._connected = asyncio.Event()
         self._lost: list[Callable[[], None]] = []
-        self._last_complaint = ""
+        self._complaints: set[str] = set()
 
     async def __aenter__(self) -> Self:
         return self
@@ -101,19 +113,24 @@ class Bus:
             raise Unavailable(f"not connected to {self.url}: {error}") from None
 
     async def api(self, name: str, body: object = None, *, timeout: float = REQUEST_TIMEOUT_S) -> dict[str, Any]:
-        """A request to the JetStream API with a JSON body. Raises `ApiError` and what `request` raises."""
+        """A request to the JetStream API with a JSON body. Raises `ApiError` and what `request` raises.
+
+        Servers that have no leader for the moment are `Unavailable`, as those that are being started again.
+        """
         payload = b"" if body is None else json.dumps(body).encode()
         reply = await self.request(f"{self.api_prefix}.{name}", payload, timeout=timeout)
         answer: dict[str, Any] = json.loads(reply.data)
         if error := answer.get("error"):
-            number = error.get("err_code", 0)
-            raise ApiError(f"{name}: {error.get('description', error)}", number=number, status=error.get("code", 0))
+            words, status = f"{name}: {error.get('description', error)}", error.get("code", 0)
+            if status == NOT_READY:
+                raise Unavailable(words)
+            raise ApiError(words, number=error.get("err_code", 0), status=status)
         return answer
 
-    async def publish(self, subject: str, payload: bytes = b"") -> None:
+    async def publish(self, subject: str, payload: bytes = b"", *, headers: dict[str, str] | None = None) -> None:
         """Fire and forget: for what may be lost. Facts go through `publisher.append`. Raises `Unavailable`."""
         try:
-            await self.client.publish(subject, payload)
+            await self.client.publish(subject, payload, headers=headers)
         except nats_errors.Error as error:
             raise Unavailable(f"not connected to {self.url}: {error}") from None
 
@@ -134,6 +151,18 @@ class Bus:
         with contextlib.suppress(nats_errors.Error, OSError):
             await self.client.flush()
 
+    async def keep_fresh(self) -> None:
+        """For ever: after a stop of this process the connection is a new one before anything is sent.
+
+        For those who speak for a sandbox that another node may have by then.
+        """
+        freshness = self.client.freshness
+        while True:
+            freshness.tick()
+            if freshness.was_stopped:
+                await self.client.break_off()
+            await asyncio.sleep(TICK_S)
+
     def on_lost(self, call: Callable[[], None]) -> Callable[[], None]:
         """`call` whenever the connection is lost. Returns the way to stop that."""
         self._lost.append(call)
@@ -153,11 +182,16 @@ class Bus:
 
     async def open(self, password: str, patience_s: float) -> None:
         refused: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        others = len(self._addresses)
 
         async def complain(error: Exception) -> None:
+            nonlocal others
             await self._on_error(error)
-            if "authorization" in str(error).lower() and not refused.done():
-                refused.set_result(f"{self.url} refuses user {self.user!r}: wrong password, or not our server")
+            why = self._refusal(error)
+            # Another server may have read a newer configuration, or has the certificate that counts.
+            others -= why is not None
+            if why and others <= 0 and not refused.done():
+                refused.set_result(why)
 
         connecting = asyncio.create_task(self._connect(password, complain))
         either: list[asyncio.Future[Any]] = [connecting, refused]
@@ -174,9 +208,26 @@ class Bus:
         self.epoch = 1
         self._connected.set()
 
+    @property
+    def _addresses(self) -> list[str]:
+        return [each.strip() for each in self.url.split(",") if each.strip()]
+
+    def _refusal(self, error: Exception) -> str | None:
+        """Words for what trying again does not help against."""
+        if _is_refusal(str(error)):
+            return f"{self.url} refuses user {self.user!r}: wrong password, or not our server"
+        if isinstance(error, NoTls):
+            return f"{self.url} speaks no TLS, so it is not our server"
+        if isinstance(error, ssl.SSLCertVerificationError):
+            return f"{self.url} has a certificate that is not trusted here: name its CA by CLOCHE_CA or `[tls] ca`"
+        if isinstance(error, ssl.SSLError) and "CERTIFICATE_REQUIRED" in str(error):
+            return f"{self.url} asks for a certificate: name yours by CLOCHE_CERT and CLOCHE_KEY, or in `[tls]`"
+        return None
+
     async def _connect(self, password: str, complain: Callable[[Exception], Awaitable[None]]) -> None:
+        secured = {} if self._tls is None else {"tls": self._tls}
         await self.client.connect(
-            self.url,
+            self._addresses,
             name=self.name,
             user=self.user,
             password=password,
@@ -192,15 +243,23 @@ class Bus:
             pending_size=MAX_PENDING_BYTES,
             flush_timeout=REQUEST_TIMEOUT_S,
             drain_timeout=int(DRAIN_TIMEOUT_S),
+            **secured,  # type: ignore[arg-type]
         )
 
     async def _on_error(self, error: Exception) -> None:
         text = str(error) or type(error).__name__
         if denied := _DENIED.search(text):
             self.replies.denied(denied.group(2))
-        if text != self._last_complaint:
-            self._last_complaint = text
+        if _is_refusal(text) and self.new_password is not None:
+            await self._renew(self.new_password)
+        # Several servers that are away each have words of their own, again and again.
+        if text not in self._complaints and len(self._complaints) < MAX_COMPLAINTS:
+            self._complaints.add(text)
             logger.warning("%s: %s", self.name, text)
+
+    async def _renew(self, password: Callable[[], str]) -> None:
+        with contextlib.suppress(Invalid):
+            self.client.options["password"] = await asyncio.to_thread(password)
 
     async def _on_disconnected(self) -> None:
         self._connected.clear()
@@ -210,27 +269,47 @@ class Bus:
             call()
 
     async def _on_reconnected(self) -> None:
-        self._last_complaint = ""
+        self._complaints.clear()
         self.epoch += 1
+        catalogue.reconnects.add(self.service)
         self._connected.set()
 
     async def _on_closed(self) -> None:
         self._connected.set()
 
 
-async def connect(url: str, user: str, password: str, name: str, *, patience_s: float = CONNECT_TIMEOUT_S) -> Bus:
-    """Connect as a user of the permission table.
+def _is_refusal(text: str) -> bool:
+    return "authorization" in text.lower()
 
-    Raises `Unavailable` with the address if no server takes us within `patience_s`. Later interruptions are waited out.
+
+async def connect(
+    url: str,
+    user: str,
+    password: str,
+    name: str,
+    *,
+    patience_s: float = CONNECT_TIMEOUT_S,
+    tls: ssl.SSLContext | None = None,
+) -> Bus:
+    """Connect as a user of the permission table, to any of the servers at `url`.
+
+    Raises `Unavailable` with the address if no server takes us within `patience_s`. Later interruptions are waited
+    out, at another of the servers where there are several. Given `tls`, no server without it is told the password.
     """
-    bus = Bus(url, user, name)
+    bus = Bus(url, user, name, tls)
     await bus.open(password, patience_s)
     return bus
 
 
 @contextlib.asynccontextmanager
 async def open_bus(
-    url: str, user: str, password: str, name: str, *, patience_s: float = CONNECT_TIMEOUT_S
+    url: str,
+    user: str,
+    password: str,
+    name: str,
+    *,
+    patience_s: float = CONNECT_TIMEOUT_S,
+    tls: ssl.SSLContext | None = None,
 ) -> AsyncIterator[Bus]:
-    async with await connect(url, user, password, name, patience_s=patience_s) as bus:
+    async with await connect(url, user, password, name, patience_s=patience_s, tls=tls) as bus:
         yield bus

@@ -12,8 +12,10 @@ from contracts import subjects
 from contracts.errors import ClocheError
 from contracts.streams import ConsumerSpec
 from infra.bus.connection import Bus
-from infra.bus.puller import Puller
+from infra.bus.puller import PULL_EXPIRES_S, Puller
 from infra.bus.settle import DeadLetters, Failures, Handler, Outcome, settle
+from infra.observing import catalogue
+from infra.observing.queues import watch_queue
 
 __all__ = ["DeadLetters", "Handler", "Outcome", "run", "settle"]
 
@@ -22,6 +24,7 @@ LANE_LENGTH = 100
 LONG_LANE = 10_000
 LATER_S = 1.0
 SLACK_S = 0.1
+SHORT_PULL_S = 0.05
 
 
 async def run(
@@ -33,6 +36,7 @@ async def run(
     concurrency: int = 1,
     key: Callable[[str], str] = subjects.sandbox_of,
     in_order: bool = False,
+    hold_back_s: Callable[[], float] = lambda: 0.0,
 ) -> None:
     """Handle messages until cancelled. `handle(subject, payload)` ends as `settle` says.
 
@@ -40,6 +44,7 @@ async def run(
     order of the queue. One that is given back for later comes again after those that follow it.
     `in_order`: also what an earlier process had in hand when it died comes before what was sent later, so after such a
     death nothing is taken for `ack_wait_s`; and however much waits for one key, nothing is given back for later.
+    `hold_back_s`: asked before each message; others who share the consumer are given so long to take it first.
     Survives restarts of the server; a missing consumer is complained about once and waited for.
     On cancellation, running handlers are cancelled and their messages are delivered again.
     """
@@ -50,10 +55,21 @@ async def run(
         await asyncio.sleep(spec.ack_wait_s + SLACK_S)
     async with puller.open(), asyncio.TaskGroup() as tasks:
         tasks.create_task(lanes.keep_telling())
+        tasks.create_task(watch_queue(bus, spec))
         while True:
             await lanes.room()
-            msg = await puller.next()
+            msg = await _next(puller, hold_back_s)
             await lanes.put(key(msg.subject), msg, tasks)
+
+
+async def _next(puller: Puller, hold_back_s: Callable[[], float]) -> Msg:
+    while True:
+        pause_s = hold_back_s()
+        await asyncio.sleep(pause_s)
+        # Who holds back must not leave a request behind that is served before those of the others.
+        msg = await puller.next_within(SHORT_PULL_S if pause_s else PULL_EXPIRES_S)
+        if msg is not None:
+            return msg
 
 
 async def _is_in_hand(bus: Bus, spec: ConsumerSpec) -> bool:
@@ -97,6 +113,7 @@ class _Lanes:
         elif len(lane) < self._length:
             lane.append(msg)
         else:
+            catalogue.orders_settled.add(self._bus.service, Outcome.LATER.value)
             with contextlib.suppress(nats_errors.Error):
                 await msg.nak(LATER_S)
 

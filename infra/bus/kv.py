@@ -2,15 +2,17 @@
 
 import asyncio
 import contextlib
+import datetime
 from collections.abc import AsyncIterator
 from typing import NamedTuple
 
-from contracts.errors import Invalid
+from contracts.errors import Conflict, Invalid, Unavailable
 from infra import ids
 from infra.bus import headers, page
 from infra.bus.connection import Bus
+from infra.bus.errors import STREAM_NOT_FOUND, WRONG_LAST_SEQUENCE, ApiError
 from infra.bus.page import Entry
-from infra.bus.publisher import append
+from infra.bus.publisher import EXPECTED_SEQUENCE, Expect, append, parse_ack
 from infra.bus.stream_config import kv_told
 
 IDLE_CHECK_S = 5.0
@@ -20,6 +22,11 @@ class Change(NamedTuple):
     key: str
     value: bytes | None
     """None = deleted."""
+    revision: int
+
+
+class Kept(NamedTuple):
+    value: bytes
     revision: int
 
 
@@ -37,10 +44,45 @@ class Bucket:
         found = await page.fetch_last(self._bus, self._subject(key), stream=self._stream)
         return _value(found) if found else None
 
-    async def put(self, key: str, value: bytes) -> int:
-        """Returns the revision. Repeated until stored, like `publisher.append`. Raises `Denied`, `Invalid`."""
-        ack = await append(self._bus, self._subject(key), value, ids.new_id("kv"), stream=self._stream)
+    async def find(self, key: str) -> Kept | None:
+        """As `get`, with the revision that guards a change of it."""
+        found = await page.fetch_last(self._bus, self._subject(key), stream=self._stream)
+        value = _value(found) if found else None
+        return None if found is None or value is None else Kept(value, found.seq)
+
+    async def newest(self, key: str) -> Change:
+        """As it was last changed; revision 0 where it never was. Raises `Unavailable`."""
+        found = await page.fetch_last(self._bus, self._subject(key), stream=self._stream)
+        return Change(key, None, 0) if found is None else Change(key, _value(found), found.seq)
+
+    async def changed_at(self, key: str) -> datetime.datetime | None:
+        """When it was last changed, by the server's clock. Raises `Unavailable`."""
+        found = await page.fetch_last(self._bus, self._subject(key), stream=self._stream)
+        return None if found is None else found.time
+
+    async def put(self, key: str, value: bytes, *, revision: int | None = None, timeout_s: float | None = None) -> int:
+        """Returns the revision. Repeated until stored, like `publisher.append`. Raises `Denied`, `Invalid`.
+
+        Given a revision, raises `Conflict` unless that is the key's newest (0 = it was never there). Given a time,
+        raises `Unavailable` after it.
+        """
+        subject = self._subject(key)
+        expect = None if revision is None else Expect(subject, revision)
+        ack = await append(
+            self._bus, subject, value, ids.new_id("kv"), expect=expect, timeout_s=timeout_s, stream=self._stream
+        )
         return ack.seq
+
+    async def forget(self, key: str, *, revision: int) -> None:
+        """Raises `Conflict` unless that is the key's newest revision, `Unavailable`."""
+        headers = {"KV-Operation": "DEL", EXPECTED_SEQUENCE: str(revision)}
+        reply = await self._bus.request(self._subject(key), b"", headers=headers)
+        try:
+            parse_ack(reply.data)
+        except ApiError as error:
+            if error.number in WRONG_LAST_SEQUENCE:
+                raise Conflict(f"{key} has moved past revision {revision}") from error
+            raise
 
     async def all(self) -> dict[str, bytes]:
         """Every key that has a value. Raises `Unavailable`."""
@@ -53,21 +95,52 @@ class Bucket:
                 found[self._key(entry)] = value
         return found
 
+    async def kept(self) -> dict[str, Kept]:
+        """As `all`, with the revisions. Raises `Unavailable`."""
+        found: dict[str, Kept] = {}
+        async for entry in self._stored(1):
+            value = _value(entry)
+            if value is None:
+                found.pop(self._key(entry), None)
+            else:
+                found[self._key(entry)] = Kept(value, entry.seq)
+        return found
+
+    async def is_gone(self) -> bool:
+        """Whether there is no such bucket. Raises `Unavailable` where nobody can tell."""
+        try:
+            await self._bus.api(f"STREAM.INFO.{self._stream}")
+        except ApiError as error:
+            if error.number == STREAM_NOT_FOUND:
+                return True
+            raise Unavailable(error.message) from error
+        return False
+
+    async def _made_at(self) -> str:
+        try:
+            return str((await self._bus.api(f"STREAM.INFO.{self._stream}"))["created"])
+        except ApiError as error:
+            raise Unavailable(error.message) from error
+
     async def watch(self) -> AsyncIterator[Change]:
         """What is there, then each change, for ever. In between only the newest value of a key may be seen.
 
-        Raises `Unavailable` when the connection is lost: watch again from the start.
+        Raises `Unavailable` when the connection is lost, or the bucket was made anew: watch again from the start.
         """
         news = asyncio.Event()
         tap = await self._bus.tap(self._told, lambda *_: news.set())
         stop_watching = self._bus.on_lost(news.set)
         start = 1
         try:
+            made = await self._made_at()
             while True:
                 news.clear()
+                known = start
                 async for entry in self._stored(start):
                     yield Change(self._key(entry), _value(entry), entry.seq)
                     start = entry.seq + 1
+                if start == known and await self._made_at() != made:
+                    raise Unavailable("the bucket was made anew, and counts from 1 again")
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(IDLE_CHECK_S):
                         await news.wait()

@@ -3,6 +3,7 @@
 import asyncio
 import collections
 import contextlib
+import operator
 from collections.abc import AsyncIterator, Sequence
 
 from nats import errors as nats_errors
@@ -10,6 +11,7 @@ from nats import errors as nats_errors
 from infra.bus.connection import Bus
 from infra.bus.page import Entry, entry_of
 
+_sequence = operator.attrgetter("seq")
 MAX_BYTES = 8 * 1024 * 1024
 OVERHEAD = 1024
 
@@ -54,6 +56,13 @@ class Live:
         entry = self._waiting.popleft()
         self._bytes -= len(entry.data) + OVERHEAD
         return entry
+
+    def newest(self, known: Entry) -> Entry:
+        """Of `known` and those that wait, which are forgotten."""
+        found = max(known, *self._waiting, key=_sequence) if self._waiting else known
+        self._waiting.clear()
+        self._bytes = 0
+        return found
 
     def _arrived(self, _subject: bytes, _reply: bytes, data: bytes, raw: bytes | None) -> None:
         # What this user publishes itself comes here too, unstored as yet and without a sequence.

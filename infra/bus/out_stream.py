@@ -3,13 +3,15 @@
 import asyncio
 import collections
 import contextlib
-import datetime
+import time
+from collections.abc import Awaitable, Callable
 from typing import Any, Self
 
 from nats import errors as nats_errors
 
 from contracts.errors import ClocheError, Invalid, Unavailable
-from infra import clock
+from contracts.streams import LOG_STREAM
+from infra.bus import replicas
 from infra.bus.connection import Bus
 from infra.bus.errors import ApiError, NobodyAnswers
 from infra.bus.publisher import (
@@ -24,8 +26,16 @@ from infra.bus.publisher import (
     parse_ack,
 )
 from infra.bus.replies import NO_RESPONDERS, Reply
+from infra.observing import catalogue
+from infra.observing.figures import Number
+from infra.observing.stored import line_of
 
 WINDOW = 64
+REPLICATED_WINDOW = 1
+"""Where several servers keep the log, its leader may change while the connection stays. What was under way to the old
+one is lost, what follows reaches the new one: so two messages of one writer must not be under way at once."""
+
+MaySpeak = Callable[[], Awaitable[None]]
 
 
 class _Item:
@@ -38,7 +48,7 @@ class _Item:
         self.payload = payload
         self.msg_id = msg_id
         self.ack: asyncio.Future[Ack] = asyncio.get_running_loop().create_future()
-        self.first_sent: datetime.datetime | None = None
+        self.first_sent: float | None = None
         self.attempt = 0
         self.stored = False
 
@@ -46,15 +56,20 @@ class _Item:
 class OutStream:
     """Messages of one writer, stored in the order of `send`, each once, through restarts of the server.
 
-    At most `window` are unacknowledged: then `send` waits, which is how a slow server slows the writer down.
+    At most `window` are unacknowledged: then `send` waits, which is how a slow server slows the writer down. It is 1
+    where several servers keep the log.
     After any trouble everything unacknowledged is sent again in order under the same ids, the first one alone to see
     whether the server is well. A message that the server refuses for good fails the whole stream, since what follows
     must not overtake it.
     """
 
-    def __init__(self, bus: Bus, *, window: int = WINDOW) -> None:
+    def __init__(self, bus: Bus, *, window: int = WINDOW, may_speak: MaySpeak | None = None) -> None:
+        """`may_speak` is asked after each loss of the connection, before anything is sent: what it raises fails the
+        stream."""
         self._bus = bus
+        self._may_speak = may_speak
         self._window = window
+        self._replicated: bool | None = None
         self._unacked: collections.deque[_Item] = collections.deque()
         self._order = asyncio.Lock()
         self._moved = asyncio.Event()
@@ -66,6 +81,11 @@ class OutStream:
         self._progress = 0.0
         self._mending: asyncio.Task[None] | None = None
         self._stop_watching = bus.on_lost(self._lost)
+        self._used = catalogue.window_used.of(bus.service)
+        self._bytes = catalogue.bytes_stored.of(bus.service)
+        self._waits = catalogue.window_full.of(bus.service)
+        self._waited = catalogue.window_full_seconds.of(bus.service)
+        self._lines: dict[str, Number] = {}
 
     async def __aenter__(self) -> Self:
         return self
@@ -84,15 +104,16 @@ class OutStream:
         of the next `send` and of `flush`. Raises `Denied`, `Invalid` (the stream has failed), `Unavailable` (closed).
         """
         async with self._order:
-            self._start()
-            while len(self._unacked) >= self._window:
-                await self._wait_moved()
+            await self._start()
+            if len(self._unacked) >= self._window:
+                await self._wait_for_room()
             self._check()
             item = _Item(subject, self._bus.redactor.mask_event(payload), msg_id)
             item.ack.add_done_callback(_mark_seen)
             if not self._unacked:
                 self._progress = asyncio.get_running_loop().time()
             self._unacked.append(item)
+            self._used.value += 1
             if self._flowing:
                 await self._put(item)
             return item.ack
@@ -108,17 +129,36 @@ class OutStream:
         """Stops without waiting: what is unacknowledged may or may not be stored."""
         self._stop_watching()
         self._fail(Unavailable("the stream was closed"))
+        self._used.value -= len(self._unacked)
+        # What is answered from now on was subtracted already.
+        self._used = Number()
         if self._mending:
             self._mending.cancel()
             await asyncio.gather(self._mending, return_exceptions=True)
 
-    def _start(self) -> None:
+    async def _start(self) -> None:
         if self._mending is None:
             self._mending = asyncio.create_task(self._mend())
+        if self._replicated is None and self._flowing:
+            try:
+                await self._learn()
+            except Unavailable:
+                self._lost()
+
+    async def _learn(self) -> None:
+        self._replicated = await replicas.are_several(self._bus, LOG_STREAM)
+        self._window = REPLICATED_WINDOW if self._replicated else self._window
 
     def _check(self) -> None:
         if self._failure:
             raise self._failure
+
+    async def _wait_for_room(self) -> None:
+        self._waits.value += 1
+        begun = time.perf_counter()
+        while len(self._unacked) >= self._window:
+            await self._wait_moved()
+        self._waited.value += time.perf_counter() - begun
 
     async def _wait_moved(self) -> None:
         self._check()
@@ -129,7 +169,7 @@ class OutStream:
     async def _put(self, item: _Item) -> None:
         item.attempt = self._attempt
         if item.first_sent is None:
-            item.first_sent = clock.now()
+            item.first_sent = asyncio.get_running_loop().time()
 
         def on_reply(reply: Reply) -> None:
             self._answered(item, reply)
@@ -165,11 +205,21 @@ class OutStream:
         self._last_seq = max(self._last_seq, ack.seq)
         self._progress = asyncio.get_running_loop().time()
         item.stored = True
+        if not ack.duplicate:
+            self._count(item)
         if not item.ack.done():
             item.ack.set_result(ack)
         while self._unacked and self._unacked[0].stored:
             self._unacked.popleft()
+            self._used.value -= 1
         self._moved.set()
+
+    def _count(self, item: _Item) -> None:
+        line = self._lines.get(item.subject)
+        if line is None:
+            line = self._lines[item.subject] = line_of(item.subject)
+        line.value += 1
+        self._bytes.value += len(item.payload)
 
     def _lost(self) -> None:
         self._flowing = False
@@ -210,13 +260,17 @@ class OutStream:
         self._flowing = False
         await self._bus.wait_connected()
         self._trouble.clear()
+        await self._learn()
         self._attempt += 1
+        if self._may_speak is not None:
+            await self._may_speak()
         await self._forget_stored()
         if self._unacked:
             await self._probe(self._unacked[0])
         while waiting := [item for item in self._unacked if item.attempt != self._attempt]:
+            catalogue.publish_retries.add(self._bus.service, amount=len(waiting))
             for item in waiting:
-                await self._put(item)
+                await (self._probe(item) if self._replicated else self._put(item))
                 if self._trouble.is_set():
                     raise Unavailable("trouble again")
         # Nothing may come between seeing that none is left and letting `send` go on by itself.
@@ -233,11 +287,11 @@ class OutStream:
 
     async def _forget_stored(self) -> None:
         """What is older than the server's memory of ids is looked up in the log, lest it be stored twice."""
-        now = clock.now()
+        now = asyncio.get_running_loop().time()
         for item in list(self._unacked):
-            if item.first_sent is None or (now - item.first_sent).total_seconds() < DEDUPE_SAFE_S:
+            if item.first_sent is None or now - item.first_sent < DEDUPE_SAFE_S:
                 continue
-            seq = await find(self._bus, item.subject, item.msg_id, since=item.first_sent)
+            seq = await find(self._bus, item.subject, item.msg_id)
             if seq is not None:
                 self._acked(item, Ack(seq, True))
 

@@ -3,24 +3,25 @@
 `plan` says what would change, `apply` does it. Both are idempotent, and both refuse to weaken the log.
 """
 
-from collections.abc import Callable, Iterable
-from typing import Any
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
+from typing import Any, TypeVar
 
 from msgspec import Struct
 
 from contracts import streams
-from contracts.errors import Invalid
+from contracts.errors import Invalid, Unavailable
 from contracts.streams import ConsumerSpec, Limits
 from infra.bus.connection import Bus
-from infra.bus.errors import CONSUMER_NOT_FOUND, STREAM_NOT_FOUND, ApiError
+from infra.bus.errors import CONSUMER_NOT_FOUND, NOT_CLUSTERED, STREAM_NOT_FOUND, TOO_FEW_SERVERS, ApiError
+from infra.bus.log_guard import FORBIDDEN_ON_LOG, refuse_change, refuse_fewer, refuse_weak
+from infra.bus.partitions import metadata
 from infra.bus.stream_config import consumer_config, kv_config, objects_config, stream_config
 
-FORBIDDEN_ON_LOG = (
-    "allow_rollup_hdrs", "allow_msg_ttl", "allow_msg_schedules", "allow_msg_counter", "allow_atomic", "sealed",
-    "mirror", "sources", "subject_transform", "subject_delete_marker_ttl", "no_ack",
-)  # fmt: skip
-"""Each lets somebody erase or forge history, or makes an acknowledgement mean less."""
-REQUIRED_ON_LOG = {"deny_delete": True, "deny_purge": True, "allow_direct": True, "storage": "file"}
+T = TypeVar("T")
+
+PAUSE_S = 0.25
 
 
 class Change(Struct, frozen=True, kw_only=True):
@@ -31,6 +32,17 @@ class Change(Struct, frozen=True, kw_only=True):
     body: dict[str, Any]
 
 
+class May(Struct, frozen=True, kw_only=True):
+    """What a change needs to be allowed by name."""
+
+    drop: bool = False
+    """Limits of the log below what is stored."""
+    have_fewer_replicas: bool = False
+
+
+NOTHING_MORE = May()
+
+
 class Wanted(Struct, frozen=True, kw_only=True):
     """Everything that should be there."""
 
@@ -38,24 +50,29 @@ class Wanted(Struct, frozen=True, kw_only=True):
     consumers: tuple[ConsumerSpec, ...]
 
 
-def wanted(limits: Limits, nodes: Iterable[str]) -> Wanted:
+def wanted(limits: Limits, nodes: Iterable[str], partitions: int = 1) -> Wanted:
     return Wanted(
         streams=(
-            *(stream_config(spec) for spec in streams.all_streams(limits)),
+            *(_of_a_partition(stream_config(spec), partitions) for spec in streams.all_streams(limits)),
             kv_config(streams.sandboxes_bucket(limits)),
+            kv_config(streams.replays_bucket(limits)),
             objects_config(streams.blobs_bucket(limits)),
         ),
-        consumers=(streams.create_consumer(), *(spec for node in nodes for spec in streams.node_consumers(node))),
+        consumers=(*streams.shared_consumers(), *(spec for node in nodes for spec in streams.node_consumers(node))),
     )
 
 
-async def plan(bus: Bus, want: Wanted, *, may_drop: bool = False) -> list[Change]:
+def _of_a_partition(config: dict[str, Any], partitions: int) -> dict[str, Any]:
+    return config | metadata(partitions) if config["name"] == streams.LOG_STREAM else config
+
+
+async def plan(bus: Bus, want: Wanted, may: May = NOTHING_MORE) -> list[Change]:
     """What has to be done, in order. `bus` must be the admin's.
 
     Raises `Invalid` naming the field if it would weaken the log: a field that the server guards it by, retention,
-    or (unless `may_drop`) limits below what is stored.
+    or, unless they `may`, limits below what is stored and fewer replicas than there are.
     """
-    changes = [change for config in want.streams if (change := await _plan_stream(bus, config, may_drop))]
+    changes = [change for config in want.streams for change in await _plan_stream(bus, config, may)]
     new = {change.body["name"] for change in changes if ".CREATE." in change.request}
     for spec in want.consumers:
         change = await _plan_consumer(bus, spec, stream_is_new=spec.stream in new)
@@ -64,21 +81,61 @@ async def plan(bus: Bus, want: Wanted, *, may_drop: bool = False) -> list[Change
     return changes
 
 
-async def apply(bus: Bus, changes: Iterable[Change], *, tell: Callable[[str], None] = lambda _: None) -> None:
-    """Do what was planned, telling each. Raises `ApiError` with the server's reason."""
+async def apply(
+    bus: Bus, changes: Iterable[Change], *, tell: Callable[[str], None] = lambda _: None, wait_s: float = 0
+) -> None:
+    """Do what was planned, telling each; servers that are not ready are asked again for `wait_s`.
+
+    Raises `Invalid` or `Unavailable` where there are too few servers for the replicas, else `ApiError` with the
+    server's reason.
+    """
     for change in changes:
         tell(change.what)
+        await until_ready(partial(_do, bus, change), wait_s=wait_s)
+
+
+async def until_ready(
+    call: Callable[[], Awaitable[T]], *, wait_s: float, tell: Callable[[str], None] = lambda _: None
+) -> T:
+    """Servers that were just started need a moment to agree on who leads. Raises what `call` raised last."""
+    deadline = asyncio.get_running_loop().time() + wait_s
+    while True:
+        try:
+            return await call()
+        except Unavailable as error:
+            if asyncio.get_running_loop().time() > deadline:
+                raise
+            tell(f"waiting for the servers: {error.message}")
+        await asyncio.sleep(PAUSE_S)
+
+
+async def _do(bus: Bus, change: Change) -> None:
+    """Each request may be repeated: to whoever asks for what is there already, the server says yes."""
+    try:
         await bus.api(change.request, change.body)
+    except ApiError as error:
+        replicas = change.body.get("num_replicas", 1)
+        if error.number == NOT_CLUSTERED:
+            raise Invalid(
+                f"{replicas} replicas need {replicas} servers, and this one is no part of a cluster"
+            ) from error
+        if error.number == TOO_FEW_SERVERS:
+            raise Unavailable(f"{replicas} replicas need {replicas} servers: fewer are there") from error
+        if error.number != STREAM_NOT_FOUND or ".DELETE." not in change.request:
+            raise
 
 
-async def provision(bus: Bus, limits: Limits, nodes: Iterable[str], *, may_drop: bool = False) -> list[Change]:
+async def provision(
+    bus: Bus, limits: Limits, nodes: Iterable[str], may: May = NOTHING_MORE, *, wait_s: float = 0
+) -> list[Change]:
     """Plan and apply. Returns what was changed. Raises what they raise."""
-    changes = await plan(bus, wanted(limits, nodes), may_drop=may_drop)
-    await apply(bus, changes)
+    want = wanted(limits, nodes)
+    changes = await until_ready(lambda: plan(bus, want, may), wait_s=wait_s)
+    await apply(bus, changes, wait_s=wait_s)
     return changes
 
 
-async def _plan_stream(bus: Bus, config: dict[str, Any], may_drop: bool) -> Change | None:
+async def _plan_stream(bus: Bus, config: dict[str, Any], may: May) -> list[Change]:
     name = config["name"]
     if name == streams.LOG_STREAM:
         refuse_weak(config)
@@ -87,48 +144,39 @@ async def _plan_stream(bus: Bus, config: dict[str, Any], may_drop: bool) -> Chan
     except ApiError as error:
         if error.number != STREAM_NOT_FOUND:
             raise
-        return Change(what=f"create stream {name}", request=f"STREAM.CREATE.{name}", body=config)
+        return [Change(what=f"create stream {name}", request=f"STREAM.CREATE.{name}", body=config)]
     present = info["config"]
     different = {key: value for key, value in config.items() if not _same(present.get(key), value)}
     if name == streams.LOG_STREAM:
-        _refuse_change(present, different, info["state"], may_drop)
+        refuse_change(present, different, info["state"], may.drop)
         different |= {key: None for key in FORBIDDEN_ON_LOG if present.get(key)}
+    if not may.have_fewer_replicas:
+        refuse_fewer(present, different)
     if not different:
-        return None
+        return []
+    if name == streams.VITALS_STREAM and _persists_otherwise(present, config):
+        return _anew(config, info["state"])
     told = ", ".join(f"{key} {present.get(key)!r} → {value!r}" for key, value in different.items())
     body = {key: value for key, value in (present | different).items() if value is not None}
-    return Change(what=f"change stream {name}: {told}", request=f"STREAM.UPDATE.{name}", body=body)
+    return [Change(what=f"change stream {name}: {told}", request=f"STREAM.UPDATE.{name}", body=body)]
 
 
-def refuse_weak(config: dict[str, Any]) -> None:
-    """Raises `Invalid` if this is no configuration for the log."""
-    for field, value in REQUIRED_ON_LOG.items():
-        if config.get(field) != value:
-            raise Invalid(f"{config['name']}: {field} must be {value!r}: the log must not be weakened", field=field)
-    for field in FORBIDDEN_ON_LOG:
-        if config.get(field):
-            raise Invalid(f"{config['name']}: {field} must not be set: the log must not be weakened", field=field)
-    if config.get("retention", "limits") != "limits":
-        raise Invalid(f"{config['name']}: retention must be 'limits': reading must not remove", field="retention")
+def _persists_otherwise(present: dict[str, Any], config: dict[str, Any]) -> bool:
+    """What the server never changes. Only where there is one copy may it persist when it likes."""
+    return (present.get("persist_mode") == "async") != (config.get("persist_mode") == "async")
 
 
-def _refuse_change(present: dict[str, Any], different: dict[str, Any], state: dict[str, Any], may_drop: bool) -> None:
-    for field in ("retention", "storage"):
-        if field in different:
-            raise Invalid(f"{present['name']}: {field} of a log cannot be changed", field=field)
-    if set(present["subjects"]) - set(different.get("subjects", present["subjects"])):
-        raise Invalid(f"{present['name']}: subjects must not be taken away", field="subjects")
-    if not may_drop:
-        _refuse_drop(present, different, state)
-
-
-def _refuse_drop(present: dict[str, Any], different: dict[str, Any], state: dict[str, Any]) -> None:
-    limit = different.get("max_bytes", -1)
-    if 0 <= limit < state["bytes"]:
-        raise Invalid(f"{present['name']}: max_bytes {limit} is below the {state['bytes']} stored", field="max_bytes")
-    age = different.get("max_age", 0)
-    if age and state["messages"] and (not present.get("max_age") or age < present["max_age"]):
-        raise Invalid(f"{present['name']}: a shorter max_age would remove what is stored", field="max_age")
+def _anew(config: dict[str, Any], state: dict[str, Any]) -> list[Change]:
+    """Of signs of life only: they may be lost. Sequences go on, for whoever remembers one."""
+    name = config["name"]
+    return [
+        Change(what=f"delete stream {name}, to make it anew", request=f"STREAM.DELETE.{name}", body={}),
+        Change(
+            what=f"create stream {name} with {config['num_replicas']} replicas",
+            request=f"STREAM.CREATE.{name}",
+            body=config | {"first_seq": state["last_seq"] + 1},
+        ),
+    ]
 
 
 async def _plan_consumer(bus: Bus, spec: ConsumerSpec, *, stream_is_new: bool) -> Change | None:

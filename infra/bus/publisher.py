@@ -7,16 +7,23 @@ from typing import Any, NamedTuple
 
 from contracts.errors import Conflict, Invalid, Unavailable
 from contracts.streams import DEDUPE_WINDOW_S, LOG_STREAM
-from infra import clock
+from infra import asking
 from infra.bus import page
 from infra.bus.connection import Bus
 from infra.bus.errors import WRONG_LAST_SEQUENCE, ApiError
+from infra.observing import catalogue, spans
+from infra.observing.stored import stored
 
 ACK_TIMEOUT_S = 5.0
 FIRST_PAUSE_S = 0.05
 LONGEST_PAUSE_S = 2.0
 DEDUPE_SAFE_S = DEDUPE_WINDOW_S * 0.75
-"""Past this age the server may have forgotten an id, so the log is asked before a message is sent again."""
+"""Past this age the server may have forgotten an id, so the log is asked before a message is sent again.
+
+By the monotonic clock: the wall clock may jump, and be another than the server's.
+"""
+PASSING = frozenset({408, 409, 429})
+"""What a leader says to a message whose first copy it has not settled yet, or when it has too much in hand."""
 CLOCK_SLACK = datetime.timedelta(seconds=60)
 
 MSG_ID = "Nats-Msg-Id"
@@ -48,7 +55,7 @@ def parse_ack(data: bytes) -> Ack:
 
 
 def is_permanent(error: ApiError) -> bool:
-    return 400 <= error.status < 500
+    return 400 <= error.status < 500 and error.status not in PASSING
 
 
 async def append(
@@ -60,6 +67,7 @@ async def append(
     expect: Expect | None = None,
     timeout_s: float | None = None,
     stream: str = LOG_STREAM,
+    more_headers: dict[str, str] | None = None,
 ) -> Ack:
     """Store one message exactly once and return its sequence.
 
@@ -74,21 +82,27 @@ async def append(
     """
     if stream == LOG_STREAM:
         payload = bus.redactor.mask_event(payload)
-    headers = {MSG_ID: msg_id}
+        # A fact is found by its trace, and whoever goes on after a crash finds the trace by the fact.
+        more_headers = (asking.trace_headers() if spans.is_on() else None) or more_headers
+    headers = {MSG_ID: msg_id, **(more_headers or {})}
     if expect is not None:
         headers |= {EXPECTED_SEQUENCE: str(expect.seq), EXPECTED_SUBJECT: expect.filter}
-    begun = clock.now()
     loop = asyncio.get_running_loop()
+    begun = loop.time()
     deadline = None if timeout_s is None else loop.time() + timeout_s
     pause = FIRST_PAUSE_S
     while True:
         try:
-            return await _attempt(bus, subject, payload, headers, expect, begun, stream)
+            ack = await _attempt(bus, subject, payload, headers, expect, begun, stream)
+            if stream == LOG_STREAM and not ack.duplicate:
+                stored(bus.service, subject, len(payload))
+            return ack
         except Conflict:
             raise
         except Unavailable as error:
             if deadline is not None and loop.time() + pause > deadline:
                 raise Unavailable(f"{subject}: not stored within {timeout_s:g} s: {error}") from error
+        catalogue.publish_retries.add(bus.service)
         await _pause(bus, pause, deadline)
         pause = min(pause * 2, LONGEST_PAUSE_S)
 
@@ -99,11 +113,11 @@ async def _attempt(
     payload: bytes,
     headers: dict[str, str],
     expect: Expect | None,
-    begun: datetime.datetime,
+    begun: float,
     stream: str,
 ) -> Ack:
-    if stream == LOG_STREAM and (clock.now() - begun).total_seconds() > DEDUPE_SAFE_S:
-        seq = await find(bus, subject, headers[MSG_ID], since=begun)
+    if stream == LOG_STREAM and asyncio.get_running_loop().time() - begun > DEDUPE_SAFE_S:
+        seq = await find(bus, subject, headers[MSG_ID])
         if seq is not None:
             return Ack(seq, True)
     reply = await bus.request(subject, payload, headers=headers, timeout=ACK_TIMEOUT_S)
@@ -111,15 +125,15 @@ async def _attempt(
         return parse_ack(reply.data)
     except ApiError as error:
         if error.number in WRONG_LAST_SEQUENCE and expect is not None:
-            return await _conflict(bus, subject, headers[MSG_ID], expect)
+            return await _conflict(bus, subject, headers[MSG_ID], expect, stream)
         if is_permanent(error):
             raise Invalid(f"{subject}: {error.message}", **error.details) from error
         raise Unavailable(f"{subject}: {error.message}") from error
 
 
-async def _conflict(bus: Bus, subject: str, msg_id: str, expect: Expect) -> Ack:
+async def _conflict(bus: Bus, subject: str, msg_id: str, expect: Expect, stream: str) -> Ack:
     """The guard does not hold. If our own earlier attempt is what moved it, that is success."""
-    seq = await find(bus, subject, msg_id, after=expect.seq)
+    seq = await find(bus, subject, msg_id, after=expect.seq, stream=stream)
     if seq is not None:
         return Ack(seq, True)
     details = {"filter": expect.filter, "expected": str(expect.seq)}
@@ -127,13 +141,19 @@ async def _conflict(bus: Bus, subject: str, msg_id: str, expect: Expect) -> Ack:
 
 
 async def find(
-    bus: Bus, subject: str, msg_id: str, *, after: int = 0, since: datetime.datetime | None = None
+    bus: Bus,
+    subject: str,
+    msg_id: str,
+    *,
+    after: int = 0,
+    since: datetime.datetime | None = None,
+    stream: str = LOG_STREAM,
 ) -> int | None:
     """The sequence of the message with this id on this subject, or None. Looks after a sequence or since a time."""
     start = after + 1
     begin = None if since is None else since - CLOCK_SLACK
     while True:
-        found = await page.fetch(bus, subject, start, since=begin)
+        found = await page.fetch(bus, subject, start, since=begin, stream=stream)
         for entry in found.entries:
             if entry.msg_id == msg_id:
                 return entry.seq

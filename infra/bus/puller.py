@@ -20,6 +20,11 @@ PULL_EXPIRES_S = 20.0
 MISSING_PAUSE_S = 0.5
 NO_MESSAGES = frozenset({404, 408})
 HEARTBEAT = 100
+MOVED = 409
+"""What a consumer says whose leader changes while somebody waits."""
+HEARTBEAT_S = 2.0
+SILENCE_S = 2.5 * HEARTBEAT_S
+"""With a server that dies go those who wait there, also where the connection is to another and stays."""
 
 
 class Puller:
@@ -48,26 +53,41 @@ class Puller:
 
     async def next(self) -> Msg:
         """Waits for ever, through restarts of the server and of provisioning. Raises `Unavailable` if closed."""
-        while not self._arrived:
+        while True:
+            if (msg := await self.next_within(PULL_EXPIRES_S)) is not None:
+                return msg
+
+    async def next_within(self, expires_s: float) -> Msg | None:
+        """What has arrived, or comes in this time. Raises `Unavailable` if closed."""
+        if not self._arrived:
             await self._bus.wait_connected()
-            await self._ask()
+            await self._ask(expires_s)
+        if not self._arrived:
+            return None
         self._complained = False
         return self._arrived.popleft()
 
-    async def _ask(self) -> None:
+    async def _ask(self, expires_s: float) -> None:
         self._news.clear()
         self._status = 0
         subject = f"{self._bus.api_prefix}.CONSUMER.MSG.NEXT.{self._stream}.{self._durable}"
-        body = json.dumps({"batch": 1, "expires": int(PULL_EXPIRES_S * 1e9)}).encode()
+        times = {"expires": expires_s, "idle_heartbeat": min(HEARTBEAT_S, expires_s / 2)}
+        body = json.dumps({"batch": 1, **{name: int(seconds * 1e9) for name, seconds in times.items()}}).encode()
         with contextlib.suppress(nats_errors.Error, TimeoutError):
             await self._bus.client.publish(subject, body, reply=self._inbox)
-            async with asyncio.timeout(PULL_EXPIRES_S + 2):
-                await self._news.wait()
+            await self._answered()
         if not self._arrived and self._status and self._status not in NO_MESSAGES:
             await self._unserved()
 
+    async def _answered(self) -> None:
+        """Raises `TimeoutError` once nothing has come for a while, not even a sign that somebody still waits for us."""
+        while not self._arrived and not self._status and self._bus.is_connected:
+            async with asyncio.timeout(SILENCE_S):
+                await self._news.wait()
+            self._news.clear()
+
     async def _unserved(self) -> None:
-        if not self._complained:
+        if not self._complained and self._status != MOVED:
             self._complained = True
             logger.error(
                 "consumer %s of %s does not answer (%s): has it been provisioned?",
@@ -79,6 +99,7 @@ class Puller:
         # What is in the stream is a message, even if its publisher wrote a status into its headers.
         status = 0 if reply.startswith(STORED) else headers.status(raw)
         if status == HEARTBEAT:
+            self._news.set()
             return
         if status:
             self._status = status

@@ -5,28 +5,43 @@ page is read after the subscription is in place, so what was stored later than t
 the live side may have lost something (disconnect, reader too slow) the next page starts at the cursor again.
 """
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from typing import NamedTuple, TypeVar
+import contextlib
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from functools import partial
+from typing import Any, NamedTuple
 
-from contracts import subjects
 from contracts.errors import Unavailable
 from contracts.streams import LOG_STREAM
-from infra.bus import page
+from infra.bus import page, replicas
 from infra.bus.connection import Bus
 from infra.bus.errors import LogGap
+from infra.bus.gaps import Gap, OnGap
 from infra.bus.live import Live
 from infra.bus.page import PAGE_BYTES, PAGE_ENTRIES, Entry, Page
+from infra.bus.patience import patiently
+from infra.bus.rewinding import Mark
+from infra.bus.stored import Stored, state_of
 
-__all__ = ["Entry", "LogGap", "Page", "bounds", "fetch", "first", "follow_tap", "last", "patiently", "read"]
+__all__ = [
+    "Entry",
+    "Gap",
+    "LogGap",
+    "OnGap",
+    "Page",
+    "bounds",
+    "fetch",
+    "first",
+    "follow_tap",
+    "last",
+    "patiently",
+    "read",
+]
 
 IDLE_CHECK_S = 5.0
 """How long a follower trusts that nothing was stored because nothing came."""
-FIRST_PAUSE_S = 0.05
-LONGEST_PAUSE_S = 1.0
-
-
-T = TypeVar("T")
+BELIEVED_S = 15.0
+"""How long a replicated log has to end earlier than it did until that is believed. A leader without the others gives up
+after 10 s."""
 
 
 class Bounds(NamedTuple):
@@ -37,7 +52,7 @@ class Bounds(NamedTuple):
 
 async def bounds(bus: Bus) -> Bounds:
     """The log's first and last sequence. Raises `Unavailable`, `NobodyAnswers`."""
-    state = (await bus.api(f"STREAM.INFO.{LOG_STREAM}"))["state"]
+    state = await state_of(bus)
     return Bounds(state["first_seq"], state["last_seq"])
 
 
@@ -75,12 +90,138 @@ def _merge(pages: list[Page], head: int, limit: int) -> Page:
     return Page(ordered[:limit], beyond)
 
 
-class _Cursor:
-    """Where a read is, and whether anything is missing behind it."""
+def read(
+    bus: Bus,
+    filters: Sequence[str],
+    start: int = 1,
+    *,
+    follow: bool,
+    end: int | None = None,
+    on_gap: OnGap | None = None,
+    share: int = 1,
+) -> AsyncIterator[Entry]:
+    """Every entry that matches any of `filters`, from sequence `start`, each once and in order.
 
-    def __init__(self, filters: Sequence[str], start: int) -> None:
+    `follow=False` ends with what is stored at the time of the call (and at `end`, if that comes first); `follow=True`
+    goes on for ever, or until `end` has passed. Lost connections and server restarts are waited out in silence.
+    Two pages and `live.MAX_BYTES` at most are held in memory, however slow the reader. `share`: so many read side by
+    side, each with pages that are so much smaller.
+
+    `on_gap` is told what the log lacks: sequences that retention has not removed. An unfiltered read (`[subjects.LOG]`)
+    tells each in its place, and raises `LogGap` if there is nobody to tell. A filtered one tells every gap of its
+    range that is known, since nobody can say whose it was, and may tell it after its place; without `on_gap` it is
+    warned of, once in a process. Raises `Denied`.
+    """
+    stored = Stored(bus, filters, on_gap, share)
+    return _followed(bus, filters, stored, start, end) if follow else _once(bus, stored, start, end)
+
+
+async def _once(bus: Bus, stored: Stored, start: int, end: int | None) -> AsyncIterator[Entry]:
+    state = await patiently(bus, state_of)
+    head = state["last_seq"]
+    stop = head if end is None else min(head, end)
+    async with contextlib.aclosing(stored.chunks(max(start, 1), stop, state)) as chunks:
+        async for chunk in chunks:
+            for entry in chunk:
+                yield entry
+
+
+async def _followed(
+    bus: Bus, filters: Sequence[str], stored: Stored, start: int, end: int | None
+) -> AsyncIterator[Entry]:
+    async with (
+        Live.open(bus, filters) as live,
+        contextlib.aclosing(_follow(bus, live, stored, start, end)) as entries,
+    ):
+        async for entry in entries:
+            yield entry
+
+
+def follow_tap(
+    bus: Bus, filters: Sequence[str], live: Live, start: int = 1, *, end: int | None = None, complete: bool = False
+) -> AsyncIterator[Entry]:
+    """Like `read` with `follow`, on a tap of the same filters that is open already.
+
+    `complete`: it was in place before the first entry that can match, so the log is asked only if something was lost.
+    """
+    return _follow(bus, live, Stored(bus, filters, None), start, end, complete=complete)
+
+
+async def _follow(
+    bus: Bus, live: Live, stored: Stored, start: int, end: int | None, *, complete: bool = False
+) -> AsyncGenerator[Entry, None]:
+    cursor = _Cursor(start, whole=stored.whole)
+    mark = Mark()
+    lossy = not stored.whole and await patiently(bus, _is_replicated)
+    while cursor.in_reach(end):
+        if not complete or lossy:
+            live.reset()
+            epoch, state = await patiently(bus, partial(_fresh, mark=mark))
+            head = state["last_seq"]
+            if (again := await patiently(bus, partial(mark.rewound, state=state, epoch=epoch))) is not None:
+                stored.tell(again)
+                cursor.next = min(cursor.next, again.first)
+            if cursor.next <= head:
+                stop = head if end is None else min(head, end)
+                async with contextlib.aclosing(stored.chunks(cursor.next, stop, state)) as chunks:
+                    async for chunk in chunks:
+                        for entry in chunk:
+                            yield entry
+            # Nothing that matches lies before the head, so the next look need not step over it again.
+            cursor.next = max(cursor.next, head + 1)
+            mark.move(head, state["last_ts"], epoch)
+            if lossy:
+                async with contextlib.aclosing(_proven(live, stored, cursor, mark, state, end)) as proven:
+                    async for entry in proven:
+                        yield entry
+                continue
+        complete = False
+        while cursor.in_reach(end) and (following := await live.next(IDLE_CHECK_S)):
+            if not cursor.continues(following):
+                break
+            if cursor.passes(following, end):
+                mark.move(following.seq, following.stored_at)
+                yield following
+
+
+async def _proven(
+    live: Live, stored: Stored, cursor: "_Cursor", mark: Mark, state: dict[str, Any], end: int | None
+) -> AsyncGenerator[Entry, None]:
+    """What is stored, each time that something is told to be: until nothing comes for a while, or may have been lost.
+
+    Whoever leads a replicated log repeats what it stores, and with a leader goes what it did not come to repeat, while
+    the connection stays. Of a filter nobody can tell that from the sequences.
+    """
+    while cursor.in_reach(end) and (following := await live.next(IDLE_CHECK_S)):
+        newest = live.newest(following)
+        stop = newest.seq if end is None else min(newest.seq, end)
+        async with contextlib.aclosing(stored.chunks(cursor.next, stop, state)) as chunks:
+            async for chunk in chunks:
+                for entry in chunk:
+                    yield entry
+        cursor.next = max(cursor.next, newest.seq + 1)
+        mark.move(newest.seq, newest.stored_at)
+
+
+async def _is_replicated(bus: Bus) -> bool:
+    return await replicas.are_several(bus, LOG_STREAM)
+
+
+async def _fresh(bus: Bus, *, mark: Mark) -> tuple[int, dict[str, Any]]:
+    """A server that was cut off takes itself for the leader for a while: what it knows less is not believed at once."""
+    epoch, state = bus.epoch, await state_of(bus)
+    if state["last_seq"] >= mark.seq or not await _is_replicated(bus) or mark.has_doubted(BELIEVED_S):
+        mark.doubtless()
+        return epoch, state
+    raise Unavailable(f"the log ends at {state['last_seq']}, and {mark.seq} was known")
+
+
+class _Cursor:
+    """Where a follower is."""
+
+    def __init__(self, start: int, *, whole: bool) -> None:
         self.next = max(start, 1)
-        self._whole = list(filters) == [subjects.LOG]
+        self._whole = whole
 
     def in_reach(self, stop: int | None) -> bool:
         return stop is None or self.next <= stop
@@ -95,87 +236,3 @@ class _Cursor:
     def continues(self, entry: Entry) -> bool:
         """False if a live entry leaves a hole, which a page must then explain."""
         return not self._whole or entry.seq <= self.next
-
-    async def check(self, bus: Bus, found: Page, head: int) -> None:
-        """Raises `LogGap` when an unfiltered page skips a sequence that retention has not removed."""
-        if not self._whole:
-            return
-        expected = self.next
-        for entry in found.entries:
-            if entry.seq != expected and entry.seq > (await bounds(bus)).first:
-                raise LogGap(f"the log lacks sequence {expected} to {entry.seq - 1}")
-            expected = entry.seq + 1
-        if not found.entries and expected <= head and (await bounds(bus)).first <= head:
-            raise LogGap(f"the log lacks sequence {expected} to {head}")
-
-
-async def read(
-    bus: Bus, filters: Sequence[str], start: int = 1, *, follow: bool, end: int | None = None
-) -> AsyncIterator[Entry]:
-    """Every entry that matches any of `filters`, from sequence `start`, each once and in order.
-
-    `follow=False` ends with what is stored at the time of the call (and at `end`, if that comes first); `follow=True`
-    goes on for ever, or until `end` has passed. Lost connections and server restarts are waited out in silence.
-    One page and `live.MAX_BYTES` at most are held in memory, however slow the reader.
-
-    Raises `LogGap` if an unfiltered read (`[subjects.LOG]`) finds a sequence missing that retention has not removed,
-    `Denied`.
-    """
-    if follow:
-        async with Live.open(bus, filters) as live:
-            async for entry in follow_tap(bus, filters, live, start, end=end):
-                yield entry
-        return
-    head = (await patiently(bus, bounds)).last
-    async for entry in _stored(bus, filters, _Cursor(filters, start), head, head if end is None else min(head, end)):
-        yield entry
-
-
-async def follow_tap(
-    bus: Bus, filters: Sequence[str], live: Live, start: int = 1, *, end: int | None = None, complete: bool = False
-) -> AsyncIterator[Entry]:
-    """Like `read` with `follow`, on a tap of the same filters that is open already.
-
-    `complete`: it was in place before the first entry that can match, so the log is asked only if something was lost.
-    """
-    cursor = _Cursor(filters, start)
-    while cursor.in_reach(end):
-        if not complete:
-            live.reset()
-            head = (await patiently(bus, bounds)).last
-            async for entry in _stored(bus, filters, cursor, head, end):
-                yield entry
-            # Nothing that matches lies before the head, so the next look need not step over it again.
-            cursor.next = max(cursor.next, head + 1)
-        complete = False
-        while cursor.in_reach(end) and (following := await live.next(IDLE_CHECK_S)):
-            if not cursor.continues(following):
-                break
-            if cursor.passes(following, end):
-                yield following
-
-
-async def _stored(
-    bus: Bus, filters: Sequence[str], cursor: _Cursor, head: int, stop: int | None
-) -> AsyncIterator[Entry]:
-    """What the log has, page by page; `head` was its last sequence a moment ago."""
-    pending = True
-    while pending and cursor.in_reach(stop):
-        found = await patiently(bus, lambda bus: fetch(bus, filters, cursor.next))
-        await cursor.check(bus, found, head)
-        for entry in found.entries:
-            if cursor.passes(entry, stop):
-                yield entry
-        pending = found.pending > 0
-
-
-async def patiently(bus: Bus, call: Callable[[Bus], Awaitable[T]]) -> T:
-    """Repeat a read until it succeeds. Raises `Unavailable` only if the bus was closed."""
-    pause = FIRST_PAUSE_S
-    while True:
-        await bus.wait_connected()
-        try:
-            return await call(bus)
-        except Unavailable:
-            await asyncio.sleep(pause)
-            pause = min(pause * 2, LONGEST_PAUSE_S)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from contracts.errors import ClocheError, Unavailable
 from infra.bus import headers
-from infra.bus.client import Client
+from infra.bus.client import Client, Tap
 from infra.bus.errors import Denied, NobodyAnswers
 
 NO_RESPONDERS = 503
@@ -31,7 +31,7 @@ OnFailure = Callable[[ClocheError], None]
 
 class _Waiting(NamedTuple):
     subject: str
-    on_reply: OnReply
+    tap: Tap
     on_failure: OnFailure
     once: bool
 
@@ -64,10 +64,21 @@ class Replies:
         `on_failure` is called at most once, and nothing after it. Both callbacks run inside the read loop.
         Raises what the client's `publish` raises; then neither callback is called.
         """
+
+        def tap(inbox: bytes, reply: bytes, data: bytes, raw: bytes | None) -> None:
+            on_reply(Reply(data, raw, inbox.decode("utf-8", "replace"), reply.decode("utf-8", "replace")))
+
+        return await self._send(_Waiting(subject, tap, on_failure, once), payload, headers)
+
+    async def send_raw(self, subject: str, payload: bytes, tap: Tap, on_failure: OnFailure) -> str:
+        """Like `send` with any number of replies, handed over as they come: for pages of very many."""
+        return await self._send(_Waiting(subject, tap, on_failure, once=False), payload, None)
+
+    async def _send(self, waiting: _Waiting, payload: bytes, headers: dict[str, str] | None) -> str:
         token = str(next(self._numbers))
-        self._waiting[token] = _Waiting(subject, on_reply, on_failure, once)
+        self._waiting[token] = waiting
         try:
-            await self._client.publish(subject, payload, reply=self._prefix + token, headers=headers)
+            await self._client.publish(waiting.subject, payload, reply=self._prefix + token, headers=headers)
         except Exception:
             self._waiting.pop(token, None)
             raise
@@ -121,4 +132,4 @@ class Replies:
         if waiting:
             if waiting.once:
                 del self._waiting[token]
-            waiting.on_reply(Reply(data, raw, subject.decode("utf-8", "replace"), reply.decode("utf-8", "replace")))
+            waiting.tap(subject, reply, data, raw)

@@ -14,6 +14,7 @@ from contracts.errors import ClocheError, Failure, Invalid
 from contracts.streams import CRASH_LIMIT, DELIVERY_LIMIT
 from infra.bus.connection import Bus
 from infra.bus.publisher import append
+from infra.observing.orders import taken
 
 logger = logging.getLogger(__name__)
 
@@ -32,6 +33,14 @@ class DeadLetters(Protocol):
     ) -> tuple[str, bytes, str]:
         """Returns subject, payload and id. The id must be the same each time for the same `sequence`."""
         ...
+
+
+class GivenBack(Exception):
+    """Raised by a handler: somebody else may take the message. It comes again, however often that happens."""
+
+    def __init__(self, delay_s: float) -> None:
+        super().__init__(delay_s)
+        self.delay_s = delay_s
 
 
 class Outcome(StrEnum):
@@ -67,13 +76,22 @@ async def settle(
     """Handle one message of a durable consumer and tell the server how it ended.
 
     Handler returns → ack. Raises a retryable `ClocheError` → nak with a growing delay, `DELIVERY_LIMIT` times at most.
+    Raises `GivenBack` → nak with its delay, which counts for nothing.
     Raises anything else → dead letter, then term. Delivered more than `CRASH_LIMIT` times → dead letter, without
     calling the handler: it takes its process with it.
     The server is told that work goes on while the handler runs. A cancelled handler gives its message back at once.
     An acknowledgement may be lost: handlers must stand being called twice.
     Raises `Unavailable` only if the bus was closed.
     """
-    failures = failures or Failures()
+    with taken(bus, msg) as order:
+        outcome = await _settle(bus, msg, handle, dead_letter, failures or Failures(), ack_wait_s)
+        order.outcome = outcome.value
+        return outcome
+
+
+async def _settle(
+    bus: Bus, msg: Msg, handle: Handler, dead_letter: DeadLetters, failures: Failures, ack_wait_s: float
+) -> Outcome:
     async with working(msg, ack_wait_s / 2):
         if msg.metadata.num_delivered > CRASH_LIMIT:
             failure = Invalid(f"given up after {CRASH_LIMIT} deliveries").failure()
@@ -83,6 +101,9 @@ async def settle(
         except asyncio.CancelledError:
             await _tell(msg.nak())
             raise
+        except GivenBack as given:
+            await _tell(msg.nak(given.delay_s))
+            return Outcome.LATER
         except ClocheError as error:
             count = failures.add(msg)
             if not error.retryable or count >= DELIVERY_LIMIT:

@@ -4,7 +4,7 @@ import logging
 from typing import Any
 
 from contracts import subjects
-from contracts.errors import Failure, Invalid
+from contracts.errors import Failure, Invalid, Unavailable
 from contracts.streams import COMMANDS_STREAM
 from infra import clock
 from infra.bus import page
@@ -47,6 +47,7 @@ async def _subjects(bus: Bus) -> list[str]:
 
 
 async def _filters(bus: Bus) -> list[str]:
+    """Of every consumer. Raises `Unavailable` where some did not answer, as those of a cluster between two leaders."""
     filters: list[str] = []
     seen = 0
     while True:
@@ -54,8 +55,12 @@ async def _filters(bus: Bus) -> list[str]:
         for info in answer.get("consumers") or []:
             filters += _of(info["config"])
         seen += len(answer.get("consumers") or [])
-        if seen >= answer["total"] or not answer.get("consumers"):
+        if answer.get("missing"):
+            raise Unavailable(f"{len(answer['missing'])} consumers do not answer")
+        if seen >= answer["total"]:
             return filters
+        if not answer.get("consumers"):
+            raise Unavailable(f"{seen} of {answer['total']} consumers answer")
 
 
 def _of(config: dict[str, Any]) -> list[str]:

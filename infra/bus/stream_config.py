@@ -28,7 +28,10 @@ def stream_config(spec: StreamSpec) -> dict[str, Any]:
         "deny_purge": spec.deny_purge,
         "allow_direct": spec.allow_direct,
     }
-    if spec.async_persist:
+    if spec.atomic:
+        config["allow_atomic"] = True
+    # The server lets only a single copy persist when it likes.
+    if spec.async_persist and spec.replicas == 1:
         config["persist_mode"] = "async"
     if spec.repeated_on is not None:
         config["republish"] = {"src": spec.subjects[0], "dest": spec.repeated_on, "headers_only": False}

@@ -8,6 +8,7 @@ import msgspec
 from contracts import codec
 from contracts.errors import from_failure
 from contracts.queries import Reply
+from infra.asking import trace_headers
 from infra.bus.connection import Bus
 from infra.bus.errors import NobodyAnswers
 
@@ -34,7 +35,7 @@ async def ask(
     deadline = asyncio.get_running_loop().time() + patience
     while True:
         try:
-            raw = await bus.request(subject, payload, timeout=timeout)
+            raw = await bus.request(subject, payload, timeout=timeout, headers=trace_headers())
         except NobodyAnswers:
             if asyncio.get_running_loop().time() >= deadline:
                 raise

@@ -42,6 +42,7 @@ from contracts.transfers import (
     WantedPiece,
     digest_after,
 )
+from infra.asking import source
 from infra.client.landing import Landing
 from infra.client.local_tree import bundles
 from infra.client.spelled_path import SandboxPath, spelled
@@ -72,7 +73,7 @@ async def upload(
 ) -> TransferDone:
     asking, at = _Asking(request), spelled(path)
     transfer = transfer or new_id("up")
-    beginning = Upload(path=at.text, path_bytes=at.encoded, transfer=transfer, asked_by=asked_by)
+    beginning = Upload(path=at.text, path_bytes=at.encoded, transfer=transfer, asked_by=asked_by, by=source.get())
     begun: UploadState = await asking("upload", beginning)
     try:
         packing = await asyncio.to_thread(_after, local, begun)
@@ -103,7 +104,7 @@ def _after(local: Path, begun: UploadState) -> Iterator[tuple[UploadPiece, ...]]
 async def download(request: Request, path: SandboxPath, local: Path, asked_by: str | None) -> TransferDone:
     asking, at = _Asking(request), spelled(path)
     transfer = new_id("down")
-    beginning = Download(path=at.text, path_bytes=at.encoded, transfer=transfer, asked_by=asked_by)
+    beginning = Download(path=at.text, path_bytes=at.encoded, transfer=transfer, asked_by=asked_by, by=source.get())
     begun: DownloadBegun = await asking("download", beginning)
     try:
         await _Download(asking, transfer, begun.entry, local).run()

@@ -18,6 +18,7 @@ from infra.client.orders import publish, raise_if_given_up
 
 SHELL_TIMED_OUT = 124
 SHELL_LOST = 125
+SHELL_SIGNAL = 128
 SHELL_REFUSED = {"NOT_FOUND": 127, "NOT_EXECUTABLE": 126}
 INPUT_CHUNK = 48 * 1024
 
@@ -62,8 +63,13 @@ class CommandResult(Struct, frozen=True, kw_only=True):
         if self.failure is not None:
             return SHELL_REFUSED.get(self.failure.details.get("reason", ""), SHELL_LOST)
         if self.signal is not None:
-            return 128 + self.signal
+            return SHELL_SIGNAL + self.signal
         return SHELL_LOST if self.exit_code is None else self.exit_code
+
+    @property
+    def may_be_killed(self) -> bool:
+        """Whether a signal ended it, or may have: a container engine tells that as a shell does, as 128+n."""
+        return self.outcome == "cancelled" or self.shell_code > SHELL_SIGNAL
 
 
 class Execution:

@@ -25,6 +25,7 @@ from contracts.files import (
 )
 from contracts.payload import Payload, pack, pack_base64, unpack
 from contracts.transfers import TransferDone
+from infra import asking
 from infra.bus.connection import Bus
 from infra.client.asking import ask
 from infra.client.copying import download, upload
@@ -182,7 +183,7 @@ class Files:
     async def _ask(self, verb: str, path: SandboxPath, **wanted: Any) -> Any:
         at = spelled(path)
         make: Any = requests.REQUESTS[verb]
-        request = make(path=at.text, path_bytes=at.encoded, asked_by=self._asked_by, **wanted)
+        request = make(path=at.text, path_bytes=at.encoded, asked_by=self._asked_by, by=asking.source.get(), **wanted)
         if (size := len(codec.encode(request))) > MAX_REQUEST:
             raise SandboxFileTooLarge(f"{at.text}: too much for one {verb}: {size} bytes", size=str(size))
         return await self._request(verb, request, requests.ANSWERS[verb])

@@ -11,9 +11,9 @@ from contracts.history import FilesAt, ListFilesAt
 from contracts.manifest import Entry, Tree
 from contracts.spelling import Spelled, spell
 from infra.blobs.blobs import Blobs
-from infra.bus import reader
 from infra.bus.connection import Bus
 from infra.client.asking import ask
+from infra.log.choosing import view_of
 
 LIST_TIMEOUT_S = 60.0
 """The first page of a large tree takes as long as reading its manifest."""
@@ -95,7 +95,8 @@ class FileHistory:
 
     async def beginning(self) -> int:
         """The first sequence at which its files are on record. Raises `SandboxFileNotFound`, `Unavailable`."""
-        ready = await reader.first(self._bus, subjects.event(self._sandbox, "file.ready"), start=self._first)
+        view = await view_of(self._bus, self._sandbox)
+        ready = await view.first(subjects.event(self._sandbox, "file.ready"), start=self._first)
         if ready is None:
             raise SandboxFileNotFound(f"nothing of the files of {self._sandbox!r} is on record yet")
         return ready.seq

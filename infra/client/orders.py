@@ -8,19 +8,31 @@ from contracts.events.audit import DeadLetter
 from contracts.message import Command, EventHead, Order
 from contracts.registry import command_tag
 from contracts.streams import COMMANDS_STREAM
-from infra import clock
+from infra import asking, clock
 from infra.bus.connection import Bus
 from infra.bus.publisher import append
 from infra.ids import new_id
+from infra.observing.spans import span_id
+from infra.observing.tracing import named, step
 
 
 async def publish(bus: Bus, node: str, sandbox: str, order: Order, *, id: str | None = None) -> str:  # noqa: A002
     """Returns the command's id once the server has stored it. The same id again is the same command."""
     tag = command_tag(order)
-    command = Command(id=id or new_id("c"), type=tag, time=clock.now(), sandboxid=sandbox, data=order)
+    command = Command(
+        id=id or new_id("c"), source=asking.source.get(), type=tag, time=clock.now(), sandboxid=sandbox, data=order
+    )
     family, _, verb = tag.partition(".")
     subject = subjects.command(node, sandbox, family, verb)
-    await append(bus, subject, codec.encode(command), command.id, stream=COMMANDS_STREAM)
+    with step(f"order {tag}", named(sandbox, command.id), at=span_id("order", command.id), kind="producer"):
+        await append(
+            bus,
+            subject,
+            codec.encode(command),
+            command.id,
+            stream=COMMANDS_STREAM,
+            more_headers=asking.trace_headers(),
+        )
     return command.id
 
 

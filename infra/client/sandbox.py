@@ -1,5 +1,6 @@
 """A sandbox, as a program outside sees it."""
 
+import datetime
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -26,6 +27,8 @@ from infra.ids import new_id
 from infra.states import state_of
 
 if TYPE_CHECKING:
+    from contracts.past import StateAt
+    from contracts.screens import Screen
     from infra.client.agent import Agent
     from infra.client.history import FileHistory
     from infra.client.network import NetworkAccess
@@ -92,6 +95,23 @@ class Sandbox:
         from infra.client.history import FileHistory
 
         return FileHistory(self._bus, self.id, self.state.first_sequence)
+
+    async def at(self, sequence: int | None = None, *, time: datetime.datetime | None = None) -> "StateAt":
+        """How it was after the event with a sequence, or after what was stored up to a time: see `past.state_at`."""
+        from infra.client.past import state_at
+
+        return await state_at(self._bus, self.id, sequence, time=time)
+
+    async def screen(
+        self,
+        exec: str | None = None,  # noqa: A002
+        at: int | datetime.datetime | None = None,
+        scrollback: int = 0,
+    ) -> "Screen":
+        """What the terminal of a command showed, at a sequence or a time: see `screens.screen_at`."""
+        from infra.client.screens import screen_at
+
+        return await screen_at(self._bus, self.id, exec, at, scrollback)
 
     async def start(
         self,
@@ -174,11 +194,19 @@ class Sandbox:
             return await execution.wait()
 
     async def events(
-        self, start: int | None = None, *, types: Sequence[str] = (), follow: bool = False
+        self,
+        start: int | None = None,
+        *,
+        types: Sequence[str] = (),
+        follow: bool = False,
+        on_gap: reader.OnGap | None = None,
     ) -> AsyncIterator[LogEvent]:
-        """Its events from a sequence on; `types` are tags (`command.output`) or families (`command`)."""
-        filters = subjects.typed(self.id, types)
-        async for entry in reader.read(self._bus, filters, start or self.state.first_sequence, follow=follow):
+        """Its events from a sequence on; `types` are tags (`command.output`) or families (`command`).
+
+        `on_gap` is told what the log lacks in that range, as of `reader.read`: nobody can say whose that was.
+        """
+        filters, begin = subjects.typed(self.id, types), start or self.state.first_sequence
+        async for entry in reader.read(self._bus, filters, begin, follow=follow, on_gap=on_gap):
             yield LogEvent(entry.seq, entry.subject, codec.decode_head(entry.data), entry.data)
 
     async def stop(self, *, grace_ms: int = 10_000, reason: str = "asked") -> None:

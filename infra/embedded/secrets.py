@@ -10,6 +10,8 @@ import msgspec
 from msgspec import Struct
 
 from contracts.errors import Invalid
+from contracts.partitions import realm_of
+from infra.embedded.realm import Realm
 
 
 class Login(Struct, frozen=True, kw_only=True):
@@ -21,24 +23,37 @@ def directory(data: Path) -> Path:
     return data / "secrets"
 
 
-def ensure(data: Path, users: Iterable[str]) -> dict[str, str]:
-    """The password of each user, made where there was none yet. Raises `Invalid` for an unreadable file."""
-    place = directory(data)
-    place.mkdir(mode=0o700, parents=True, exist_ok=True)
-    place.chmod(0o700)
-    return {user: _ensure(place / f"{user}.json", user) for user in users}
+def ensure(place: Path, realms: Iterable[Realm] = (Realm(),)) -> dict[str, str]:
+    """The password of every login, made where there was none yet, each in `<realm>/<user>.json` beneath `place`.
+
+    Raises `Invalid` for an unreadable file.
+    """
+    passwords: dict[str, str] = {}
+    for realm in realms:
+        for folder in (place, place / realm.name):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            folder.chmod(0o700)
+        passwords |= {
+            login: ensure_one(place / realm.name / f"{user}.json", login) for user, login in realm.logins.items()
+        }
+    return passwords
 
 
-def read(path: Path, user: str) -> Login:
-    """From `<user>.json` in a directory, or from the one file. Raises `Invalid` naming the file."""
-    file = path / f"{user}.json" if path.is_dir() else path
+def read(path: Path, user: str, realm: str = "") -> Login:
+    """From `<user>.json` in a directory, beneath its realm, or from the one file. Raises `Invalid` naming the file."""
+    file = path / realm / f"{user}.json" if path.is_dir() else path
     try:
         return msgspec.json.decode(file.read_bytes(), type=Login)
     except (OSError, msgspec.MsgspecError) as error:
+        if (path / realm_of(realm, 0)).is_dir():
+            raise Invalid(
+                f"{path} is of a store that is divided into partitions: say how many, `partitions`"
+            ) from error
         raise Invalid(f"{file}: cannot be read as credentials of user {user!r}: {error}") from error
 
 
-def _ensure(file: Path, user: str) -> str:
+def ensure_one(file: Path, user: str) -> str:
+    """The password of one login, made where there was none yet. Raises `Invalid` for an unreadable file."""
     if not file.exists():
         _create(file, Login(user=user, password=secrets.token_urlsafe(32)))
     return read(file, user).password

@@ -13,8 +13,10 @@ from typing import Self
 
 from contracts.errors import Invalid, Unavailable
 from infra.bus.connection import Bus, connect
-from infra.embedded import config, process, secrets, store, users
+from infra.embedded import config, process, secrets, store, users, writing
 from infra.embedded.process import Identity
+from infra.embedded.realm import Realm
+from infra.realms import served_realms
 from infra.settings import Durability, Settings
 
 logger = logging.getLogger(__name__)
@@ -25,6 +27,8 @@ TRY_AGAIN_S = 0.05
 POLL_S = 0.005
 RESTART_PAUSE_S = 0.05
 LONGEST_RESTART_PAUSE_S = 5.0
+LOOK_S = 5.0
+"""How often a server is asked whether it still stores."""
 
 
 class EmbeddedServer:
@@ -39,6 +43,7 @@ class EmbeddedServer:
         data: Path,
         *,
         nodes: Iterable[str] = ("local",),
+        realms: Iterable[Realm] = (Realm(),),
         durability: Durability = Durability.DISK,
         port: int = 0,
         keep: bool = False,
@@ -47,6 +52,7 @@ class EmbeddedServer:
         self.port = port
         self._fixed_port = port != 0
         self._nodes = tuple(nodes)
+        self._realms = tuple(realms)
         self._durability = durability
         self._keep = keep
         self._name = ""
@@ -56,7 +62,14 @@ class EmbeddedServer:
 
     @classmethod
     def of(cls, settings: Settings, *, keep: bool = False) -> Self:
-        return cls(settings.data, nodes=[settings.node], durability=settings.durability, port=settings.port, keep=keep)
+        return cls(
+            settings.data,
+            nodes=settings.all_nodes,
+            realms=served_realms(settings),
+            durability=settings.durability,
+            port=settings.port,
+            keep=keep,
+        )
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -82,12 +95,13 @@ class EmbeddedServer:
         """0 before `start`."""
         return self._identity.pid if self._identity else 0
 
-    def password(self, user: str) -> str:
-        return self._passwords[user]
+    def password(self, user: str, realm: str = "") -> str:
+        return self._passwords[users.login_name(realm, user)]
 
-    async def connect(self, user: str, name: str = "") -> Bus:
+    async def connect(self, user: str, name: str = "", *, realm: str = "") -> Bus:
         """Raises `Unavailable` if the server does not answer."""
-        return await connect(self.url, user, self.password(user), name or user, patience_s=READY_S)
+        login = users.login_name(realm, user)
+        return await connect(self.url, login, self.password(user, realm), name or login, patience_s=READY_S)
 
     async def start(self) -> None:
         """Start the server, or adopt the running one; returns when it answers.
@@ -96,7 +110,7 @@ class EmbeddedServer:
         server ended: with its last words), `Invalid` (directory of another user or of a newer version).
         """
         store.prepare(self.data)
-        self._passwords = secrets.ensure(self.data, users.USERS)
+        self._passwords = secrets.ensure(secrets.directory(self.data), self._realms)
         deadline = asyncio.get_running_loop().time() + READY_S
         while True:
             lock = store.lock(self.data)
@@ -121,7 +135,7 @@ class EmbeddedServer:
         pause = RESTART_PAUSE_S
         while True:
             if self._identity:
-                await process.wait_end(self._identity)
+                await self._until_end(self._identity)
                 logger.error("nats-server ended; starting it again on port %d", self.port)
             try:
                 await self.start()
@@ -131,6 +145,34 @@ class EmbeddedServer:
                 logger.error("nats-server does not start: %s", error.message)  # noqa: TRY400  the message says it all
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, LONGEST_RESTART_PAUSE_S)
+
+    async def _until_end(self, identity: Identity) -> None:
+        """Or until it has to be ended, because it stores nothing more."""
+        ended = asyncio.create_task(process.wait_end(identity))
+        failing = asyncio.create_task(self._until_stored_again(identity))
+        try:
+            await asyncio.wait([ended, failing], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in (ended, failing):
+                task.cancel()
+            await asyncio.gather(ended, failing, return_exceptions=True)
+
+    async def _until_stored_again(self, identity: Identity) -> None:
+        """Back when a server whose disk was full has been ended: once there is room again it may be started anew."""
+        told = ""
+        while True:
+            await asyncio.sleep(LOOK_S)
+            try:
+                async with await self.connect(users.SYSTEM) as system:
+                    words = await writing.failure(system) or ""
+            except Unavailable:
+                continue
+            if words and words != told:
+                logger.error("nats-server stores nothing more, and whoever publishes waits: %s", words)
+            told = words
+            if words and writing.has_room(self.data):
+                await process.end(identity, grace_s=STOP_GRACE_S)
+                return
 
     async def _adopt(self, deadline: float) -> bool:
         """Somebody holds the lock: our server, or one who is about to start it. False = look again."""
@@ -194,6 +236,7 @@ class EmbeddedServer:
             durability=self._durability,
             passwords=self._passwords,
             nodes=self._nodes,
+            realms=self._realms,
         )
 
     def _note(self, identity: Identity) -> None:

@@ -7,6 +7,9 @@ rights of the asker. So a client that may ask anything at all could have its own
 "not found" of a direct get delivered to `$JS.API.STREAM.DELETE.…`. Across accounts a reply only ever reaches the
 asker's own account, where no stream listens.
 
+A realm has all of these accounts for itself, and imports nothing of another's: so the subjects, streams and buckets of
+two realms have the same names and nothing else in common.
+
 Nobody but `admin` creates, changes, purges or deletes streams and consumers, and nobody else needs to: readers use
 direct get, services pull from durables that provisioning made. There are two exceptions: the spawner may delete a
 message of CLOCHE_COMMANDS (the sweep of commands that no consumer covers), and the file watcher, who writes the blobs,
@@ -18,7 +21,15 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from contracts import streams, subjects
-from contracts.streams import BLOBS_BUCKET, COMMANDS_STREAM, LOG_STREAM, SANDBOXES_BUCKET, VITALS_STREAM
+from contracts.streams import (
+    ARCHIVE_STREAM,
+    BLOBS_BUCKET,
+    COMMANDS_STREAM,
+    LOG_STREAM,
+    REPLAYS_BUCKET,
+    SANDBOXES_BUCKET,
+    VITALS_STREAM,
+)
 from contracts.vitals import PROGRESS
 from infra.bus.stream_config import kv_told
 
@@ -26,14 +37,13 @@ ADMIN = "admin"
 SYSTEM = "system"
 CLIENT = "client"
 HUB = "CLOCHE"
-"""The account that holds the streams."""
 
 JS_API = "$JS.API."
 API = f"{subjects.ROOT}.api."
 """What users call the API of the hub. By its own name the server would answer for the user's own, empty, account."""
 
 FAMILIES: dict[str, tuple[str, ...]] = {
-    "spawner": ("sandbox",),
+    "spawner": ("sandbox", "node"),
     "executor": ("command", "tool"),
     "file_watcher": ("file",),
     "health_monitor": ("health",),
@@ -46,11 +56,15 @@ FAMILIES: dict[str, tuple[str, ...]] = {
 }
 """Which event families each may write. A family has one writer."""
 
-COMMANDERS = frozenset({"agent", "gateway", CLIENT})
-"""Who may order anything."""
+COMMANDERS: dict[str, tuple[str, ...]] = {
+    "agent": ("command",),
+    "gateway": ("sandbox", "command", "agent", "network", "replay"),
+}
+"""Who may give every order of these families. Any order at all, also about nodes and the log itself, is for clients."""
 ORDERS: dict[str, tuple[str, ...]] = {
     "guardian": ("agent.guidance", "agent.interrupt", "agent.pause", "sandbox.stop"),
     "health_monitor": ("sandbox.stop", "sandbox.recover"),
+    "spawner": ("sandbox.recover",),
 }
 """Who may order these and nothing else."""
 
@@ -73,21 +87,45 @@ ASKING_ANSWERERS: dict[str, tuple[str, ...]] = {"spawner": ("file_watcher", "egr
 ASKS_NOBODY = frozenset({"guardian"})
 """Who needs the log alone."""
 
-READABLE = (LOG_STREAM, VITALS_STREAM, f"KV_{SANDBOXES_BUCKET}", f"OBJ_{BLOBS_BUCKET}")
+READABLE = (
+    LOG_STREAM,
+    VITALS_STREAM,
+    ARCHIVE_STREAM,
+    f"KV_{SANDBOXES_BUCKET}",
+    f"KV_{REPLAYS_BUCKET}",
+    f"OBJ_{BLOBS_BUCKET}",
+)
 HEARD = {
     subjects.LIVE: subjects.LOG,
     subjects.LIVE_VITALS: subjects.VITALS,
     kv_told(SANDBOXES_BUCKET): kv_told(SANDBOXES_BUCKET),
+    kv_told(REPLAYS_BUCKET): kv_told(REPLAYS_BUCKET),
 }
 """Whoever subscribes to the log hears of an event once it is stored, with its sequence in the headers."""
 
 USERS: tuple[str, ...] = (*FAMILIES, ADMIN, SYSTEM)
+"""Of the realm that every installation has."""
+
+
+def login_name(realm: str, user: str) -> str:
+    """What a user of a realm logs in as. No user's name has a `-`, so no two are the same."""
+    return f"{realm}-{user}" if realm else user
+
+
+def account_name(realm: str, user: str) -> str:
+    return login_name(realm, user.upper())
+
+
+def hub_name(realm: str) -> str:
+    """The account that holds the streams of a realm."""
+    return login_name(realm, HUB)
 
 
 class User(Struct, frozen=True, kw_only=True):
-    """One service's account, as imports from and exports to the others."""
+    """One service's account, as imports from and exports to the others of its realm."""
 
     name: str
+    realm: str = ""
     hub: tuple[str, ...]
     """Subjects of the hub that it may publish on; replies come back to it."""
     hears: dict[str, str]
@@ -105,12 +143,16 @@ class User(Struct, frozen=True, kw_only=True):
 
     @property
     def account(self) -> str:
-        return self.name.upper()
+        return account_name(self.realm, self.name)
+
+    @property
+    def login(self) -> str:
+        return login_name(self.realm, self.name)
 
     @property
     def inboxes(self) -> tuple[str, ...]:
         """Alone in its account, so the default prefix of any NATS client is safe too."""
-        return (f"_INBOX_{self.name}.>", "_INBOX.>")
+        return (f"_INBOX_{self.login}.>", "_INBOX.>")
 
 
 def local(subject: str) -> str:
@@ -118,9 +160,10 @@ def local(subject: str) -> str:
     return API + subject.removeprefix(JS_API) if subject.startswith(JS_API) else subject
 
 
-def user(name: str, nodes: Iterable[str]) -> User:
+def user(name: str, nodes: Iterable[str], realm: str = "") -> User:
     return User(
         name=name,
+        realm=realm,
         hub=(*_writes(name), *_reads(), *_pulls(name, nodes)),
         hears=HEARD,
         answers=RPC.get(name),
@@ -135,32 +178,35 @@ def _asks(name: str) -> dict[str, str]:
     return {RPC[owner]: owner for owner in owners}
 
 
-def everybody(nodes: Iterable[str]) -> list[User]:
-    """All but `admin` and `system`, who have no imports: they are at home where they work."""
+def everybody(nodes: Iterable[str], realm: str = "") -> list[User]:
+    """All of a realm but `admin` and `system`, who have no imports: they are at home where they work."""
     nodes = tuple(nodes)
-    return [user(name, nodes) for name in FAMILIES]
+    return [user(name, nodes, realm) for name in FAMILIES]
 
 
 def _writes(name: str) -> list[str]:
     """Subjects whose messages are stored."""
     may = [f"{subjects.ROOT}.log.*.{family}.>" for family in FAMILIES[name]]
-    if name in COMMANDERS:
+    if name == CLIENT:
         may.append(subjects.COMMANDS)
+    may += [f"{subjects.ROOT}.cmd.*.*.{family}.*" for family in COMMANDERS.get(name, ())]
     may += [f"{subjects.ROOT}.cmd.*.*.{tag}" for tag in ORDERS.get(name, ())]
     if name not in (CLIENT, "gateway"):
         mine = f"{subjects.ROOT}.log.*.{subjects.DEAD_LETTER}.{name}"
         may += [mine, f"{mine}.*"]
     if name == "health_monitor":
-        may.append(subjects.VITALS)
+        may += [subjects.vitals_of_all(kind) for kind in ("heartbeat", "metrics")]
     if name == "replay":
-        may.append(f"$KV.{SANDBOXES_BUCKET}.>")
+        may += [f"$KV.{SANDBOXES_BUCKET}.>", f"$KV.{REPLAYS_BUCKET}.>"]
+        may += [subjects.ARCHIVE, f"$O.{BLOBS_BUCKET}.>"]
     if name == "file_watcher":
         may.append(f"$O.{BLOBS_BUCKET}.>")
         may += [f"$JS.API.STREAM.MSG.DELETE.OBJ_{BLOBS_BUCKET}", f"$JS.API.STREAM.PURGE.OBJ_{BLOBS_BUCKET}"]
     if name == "agent":
         may.append(f"$O.{BLOBS_BUCKET}.>")
     if name == "spawner":
-        may.append(f"{subjects.ROOT}.vitals.*.{PROGRESS}")
+        may += [f"{subjects.ROOT}.vitals.*.{PROGRESS}", subjects.node_vitals()]
+        may.append(subjects.duty_vitals("*"))
         may.append(f"$JS.API.STREAM.MSG.DELETE.{COMMANDS_STREAM}")
     return may
 
@@ -168,13 +214,14 @@ def _writes(name: str) -> list[str]:
 def _reads() -> list[str]:
     may: list[str] = []
     for stream in READABLE:
-        may += [f"$JS.API.STREAM.INFO.{stream}", f"$JS.API.DIRECT.GET.{stream}", f"$JS.API.DIRECT.GET.{stream}.>"]
+        may += [f"$JS.API.STREAM.INFO.{stream}", f"$JS.API.STREAM.MSG.GET.{stream}"]
+        may += [f"$JS.API.DIRECT.GET.{stream}", f"$JS.API.DIRECT.GET.{stream}.>"]
     return may
 
 
 def _pulls(name: str, nodes: Iterable[str]) -> list[str]:
     """A durable belongs to the service that its name starts with."""
-    specs = [streams.create_consumer(), *(spec for node in nodes for spec in streams.node_consumers(node))]
+    specs = [*streams.shared_consumers(), *(spec for node in nodes for spec in streams.node_consumers(node))]
     may: list[str] = []
     for spec in specs:
         if spec.durable.startswith(f"{name}-"):
@@ -184,6 +231,7 @@ def _pulls(name: str, nodes: Iterable[str]) -> list[str]:
         may += [
             f"$JS.API.STREAM.INFO.{COMMANDS_STREAM}",
             f"$JS.API.DIRECT.GET.{COMMANDS_STREAM}",
+            f"$JS.API.STREAM.MSG.GET.{COMMANDS_STREAM}",
             f"$JS.API.CONSUMER.LIST.{COMMANDS_STREAM}",
         ]
     return may

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,8 +16,9 @@ from infra.keeper.execution import Execution
 from infra.keeper.launch import Way
 from infra.keeper.launch_local import LocalWay
 from infra.keeper.layout import Layout
-from infra.keeper.protocol import ExecInfo, Start
+from infra.keeper.protocol import VERSION, ExecInfo, Greeting, Start
 from infra.keeper.record import Record, claim, read_meta, read_target, remove
+from infra.keeper.stock import Stock
 from infra.target import DockerTarget, LocalTarget, Target
 
 if TYPE_CHECKING:
@@ -47,6 +49,17 @@ class Keeper:
     def unfinished(self) -> int:
         """Commands whose record is not final."""
         return len(self._running)
+
+    def greeting(self) -> Greeting:
+        stock = Stock() if self._containers is None else self._containers.stock()
+        return Greeting(
+            instance=self.instance,
+            version=VERSION,
+            pid=os.getpid(),
+            slots_ready=stock.ready,
+            slot_hits=stock.hits,
+            slot_misses=stock.misses,
+        )
 
     def recover(self) -> None:
         """Closes what an earlier keeper left open. Its commands were killed when it died; those in containers are
@@ -152,6 +165,7 @@ class Keeper:
         meta = msgspec.to_builtins(request)
         meta["env"] = sorted(request.env)
         meta["begun_ns"] = time.time_ns()
+        meta["begun_boot_ns"] = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
         return msgspec.json.encode({**meta, "keeper": self.instance, "boot_id": self._boot_id})
 
     def record(self, exec_id: str) -> Record:

@@ -10,8 +10,14 @@ import infra
 from contracts.errors import Conflict, Unavailable
 from infra.keeper.client import KeeperClient
 from infra.keeper.layout import Layout
+from infra.settings import Keeping
 
 ATTEMPTS = 3
+
+
+async def reach_keeper(data_dir: Path, keeping: Keeping) -> KeeperClient:
+    """A client of the keeper, started first where that is ours to do. Raises `Unavailable`."""
+    return await (KeeperClient.connect(data_dir) if keeping is Keeping.ADOPT else ensure_keeper(data_dir))
 
 
 async def ensure_keeper(data_dir: Path) -> KeeperClient:

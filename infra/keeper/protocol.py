@@ -109,12 +109,18 @@ class Greeting(Struct, frozen=True, kw_only=True):
     instance: str
     version: int
     pid: int
+    slots_ready: int = 0
+    """An older keeper does not count them."""
+    slot_hits: int = 0
+    slot_misses: int = 0
 
 
 class Started(Struct, frozen=True, kw_only=True):
     already: bool
     """The exec was there before: nothing was started."""
     begun_ns: int
+    age_s: float | None = None
+    """Since it began, by a clock that nobody sets. An older keeper does not say it."""
 
 
 class Written(Struct, frozen=True, kw_only=True):
@@ -143,6 +149,8 @@ class ExecInfo(Struct, frozen=True, kw_only=True):
     size: int
     context: bytes
     begun_ns: int
+    age_s: float | None = None
+    """As in `Started`."""
     notes: tuple[str, ...]
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import shutil
+import time
 from pathlib import Path
 
 import msgspec
@@ -22,6 +23,13 @@ class Meta(Struct, frozen=True, kw_only=True):
 
     context: bytes = b""
     begun_ns: int = 0
+    begun_boot_ns: int | None = None
+    """By the clock that counts since the machine was started."""
+
+    @property
+    def age_s(self) -> float | None:
+        passed_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME) - (self.begun_boot_ns or 0)
+        return None if self.begun_boot_ns is None else max(passed_ns, 0) / 1e9
 
 
 def read_meta(directory: Path) -> Meta | None:
@@ -145,6 +153,7 @@ class Record:
             size=self.size,
             context=self.meta.context,
             begun_ns=self.meta.begun_ns,
+            age_s=self.meta.age_s,
             notes=tuple(self.notes),
         )
 

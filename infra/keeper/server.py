@@ -134,10 +134,11 @@ class _Client:
         keeper = self._keeper
         match request:
             case protocol.Hello():
-                return protocol.Greeting(instance=keeper.instance, version=protocol.VERSION, pid=os.getpid())
+                return keeper.greeting()
             case protocol.Start():
                 begun = await keeper.start(request)
-                return protocol.Started(already=not begun, begun_ns=keeper.record(request.exec).meta.begun_ns)
+                meta = keeper.record(request.exec).meta
+                return protocol.Started(already=not begun, begun_ns=meta.begun_ns, age_s=meta.age_s)
             case protocol.Write():
                 return self._write(request)
             case protocol.Signal():

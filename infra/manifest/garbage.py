@@ -1,11 +1,13 @@
 """Removes blobs that nothing refers to any more: because the log has forgotten, or a writer died half way.
 
 Mark and sweep. Whatever looks like the name of a blob in any event is a reference, and so is every name in a manifest
-that an event names; if anything of that cannot be read, nothing is removed. What was stored or renewed within the grace
-is never removed, so a blob that is stored now, and referred to in a moment, is safe.
+that an event names; if anything of that cannot be read, nothing is removed. The same holds for imported sessions,
+except that what cannot be read there names nothing. What was stored or renewed within the grace is never removed, so a
+blob that is stored now, and referred to in a moment, is safe.
 """
 
 import asyncio
+import contextlib
 import datetime
 import logging
 import re
@@ -15,12 +17,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from contracts import codec, subjects
-from contracts.errors import ClocheError
+from contracts.errors import ClocheError, Invalid
 from contracts.events.file import FileManifest, FileReady
 from contracts.events.sandbox import SandboxSnapshotted
+from contracts.streams import ARCHIVE_STREAM
 from infra import clock
 from infra.blobs import layout
 from infra.blobs.blobs import GRACE_S, Blobs
+from infra.blobs.errors import BlobDamaged, BlobMissing
 from infra.blobs.layout import ObjectInfo
 from infra.bus import page, reader
 from infra.bus.connection import Bus
@@ -78,6 +82,22 @@ async def _mark(bus: Bus, marks: Marks) -> None:
         await marks.refer(_names([entry.data]))
         if entry.subject.endswith(_NAMES_MANIFEST):
             await _mark_manifest(blobs, marks, entry)
+    await _mark_archive(bus, blobs, marks)
+
+
+async def _mark_archive(bus: Bus, blobs: Blobs, marks: Marks) -> None:
+    """What other logs name that were imported, or are being. Anybody may have written those, and contents may lack."""
+    start = 1
+    while True:
+        found = await reader.patiently(bus, lambda bus: page.fetch(bus, subjects.ARCHIVE, start, stream=ARCHIVE_STREAM))  # noqa: B023
+        for entry in found.entries:
+            await marks.refer(_names([entry.data]))
+            if entry.subject.endswith(_NAMES_MANIFEST):
+                with contextlib.suppress(BlobMissing, BlobDamaged, Invalid):
+                    await _mark_manifest(blobs, marks, entry)
+        if not found.entries or not found.pending:
+            return
+        start = found.entries[-1].seq + 1
 
 
 async def _mark_manifest(blobs: Blobs, marks: Marks, entry: Entry) -> None:

@@ -6,9 +6,7 @@ from contracts import codec, subjects
 from contracts.changes import apply
 from contracts.events.file import FileManifest, FileReady
 from contracts.manifest import Tree
-from infra.blobs.blobs import Blobs
-from infra.bus import page, reader
-from infra.bus.connection import Bus
+from infra.log.view import LogView
 from infra.manifest.stored import load_manifest
 
 
@@ -27,29 +25,29 @@ class Base(NamedTuple):
     manifest: str
 
 
-async def tree_at(bus: Bus, blobs: Blobs, sandbox: str, sequence: int | None = None) -> TreeAt | None:
+async def tree_at(view: LogView, sandbox: str, sequence: int | None = None) -> TreeAt | None:
     """The tree after the event with this sequence; absent = after all that is stored. None if none is on record.
 
     Raises `Unavailable`, `Invalid` (a record that cannot be read), `BlobMissing`, `BlobDamaged`.
     """
-    end = (await reader.bounds(bus)).last if sequence is None else sequence
-    base = await base_at(bus, sandbox, end)
+    end = (await view.bounds()).last if sequence is None else sequence
+    base = await base_at(view, sandbox, end)
     if base is None:
         return None
-    header, tree = await load_manifest(blobs, base.manifest)
+    header, tree = await load_manifest(view.blobs, base.manifest)
     filters = subjects.events_of(sandbox, family="file")
-    async for entry in reader.read(bus, filters, base.sequence + 1, follow=False, end=end):
+    async for entry in view.read(filters, base.sequence + 1, end=end):
         fact = codec.decode_fact(codec.decode_head(entry.data))
         if fact is not None:
             apply(tree, fact, header.workspace)
     return TreeAt(end, header.workspace, tree)
 
 
-async def base_at(bus: Bus, sandbox: str, end: int) -> Base | None:
+async def base_at(view: LogView, sandbox: str, end: int) -> Base | None:
     """The newest manifest at or before a sequence, of the life that the sandbox had then. Raises `Unavailable`."""
     born, ready, whole = (subjects.event(sandbox, tag) for tag in ("sandbox.creating", "file.ready", "file.manifest"))
     while end > 0:
-        found = await page.fetch_lasts(bus, [born, ready, whole], up_to=end)
+        found = await view.lasts([born, ready, whole], up_to=end)
         newest = max(found, key=lambda entry: entry.seq, default=None)
         if newest is None or newest.subject == born:
             return None

@@ -2,7 +2,7 @@
 
 import asyncio
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -66,6 +66,18 @@ class Marks:
         """Those of them that something refers to."""
         await self._write()
         return await asyncio.to_thread(lambda: {name for name in names if self._has("referred", "name", name)})
+
+    async def all_referred(self, at_once: int) -> AsyncIterator[list[bytes]]:
+        """Every name that something refers to, once and in order, a portion at a time."""
+        await self._write()
+        after = b""
+        while some := await asyncio.to_thread(self._referred_after, after, at_once):
+            yield some
+            after = some[-1]
+
+    def _referred_after(self, after: bytes, limit: int) -> list[bytes]:
+        query = "SELECT name FROM referred WHERE name > ? ORDER BY name LIMIT ?"
+        return [name for (name,) in self._database.execute(query, (after, limit))]
 
     async def begin_reading(self, name: bytes) -> bool:
         """False for a manifest that was read before."""

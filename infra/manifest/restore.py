@@ -11,9 +11,9 @@ from typing import NamedTuple
 from contracts.errors import Invalid
 from contracts.events.file import EntryKind
 from contracts.manifest import Tree
-from infra.blobs.blobs import Blobs
 from infra.blobs.errors import BlobDamaged, BlobMissing
 from infra.blobs.layout import CHUNK_BYTES, is_name
+from infra.log.view import BlobSource
 from infra.manifest.planting import Planting, open_root, write_all
 
 BYTES_AT_ONCE = 4 * 1024 * 1024
@@ -34,7 +34,7 @@ class Restored(NamedTuple):
 
 
 async def restore(
-    tree: Tree, blobs: Blobs, directory: Path, uid: int | None = None, gid: int | None = None
+    tree: Tree, blobs: BlobSource, directory: Path, uid: int | None = None, gid: int | None = None
 ) -> Restored:
     """Write the tree into an existing, empty directory, in which nobody else writes meanwhile.
 
@@ -53,7 +53,7 @@ async def restore(
 
 
 class _Restoring:
-    def __init__(self, tree: Tree, blobs: Blobs, planting: Planting) -> None:
+    def __init__(self, tree: Tree, blobs: BlobSource, planting: Planting) -> None:
         self._tree = tree
         self._blobs = blobs
         self._planting = planting

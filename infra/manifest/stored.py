@@ -8,8 +8,10 @@ from typing import NamedTuple
 from contracts.errors import Invalid
 from contracts.manifest import Entry, Header, Manifest, Tree, header_of, lines, read_entry, read_header
 from infra.blobs.blobs import Blobs
+from infra.log.view import BlobSource
 
 _LINES_AT_ONCE = 2000
+MOST_LINE_BYTES = 1024 * 1024
 
 
 class StoredManifest(NamedTuple):
@@ -41,7 +43,7 @@ def _some(all_lines: Iterator[bytes]) -> bytes:
     return b"".join(islice(all_lines, _LINES_AT_ONCE))
 
 
-async def load_manifest(blobs: Blobs, sha256: str) -> Manifest:
+async def load_manifest(blobs: BlobSource, sha256: str) -> Manifest:
     """Raises `BlobMissing`, `BlobDamaged`, `Unavailable`, `Invalid` (not a manifest)."""
     header: Header | None = None
     tree: Tree = {}
@@ -54,11 +56,13 @@ async def load_manifest(blobs: Blobs, sha256: str) -> Manifest:
     return Manifest(header, tree)
 
 
-async def manifest_lines(blobs: Blobs, sha256: str) -> AsyncIterator[list[bytes]]:
-    """Whole lines, a portion at a time. Raises what `Blobs.stream` raises."""
+async def manifest_lines(blobs: BlobSource, sha256: str) -> AsyncIterator[list[bytes]]:
+    """Whole lines, a portion at a time. Raises what `Blobs.stream` raises, `Invalid` (not lines at all)."""
     rest = b""
     async for chunk in blobs.stream(sha256):
         *whole, rest = (rest + chunk).split(b"\n")
+        if len(rest) > MOST_LINE_BYTES:
+            raise Invalid(f"blob {sha256} is not a manifest: a line of it has more than {MOST_LINE_BYTES} bytes")
         if whole:
             yield whole
     if rest:

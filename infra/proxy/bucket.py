@@ -20,3 +20,8 @@ class Bucket:
             return False
         self._level -= 1
         return True
+
+    @property
+    def wait_s(self) -> float:
+        """From the last take until there is one to take."""
+        return max(0.0, (1 - self._level) / self._per_s)

@@ -14,7 +14,7 @@ class MaskingFormatter(logging.Formatter):
         return self._redactor.mask_text(super().format(record))
 
 
-def mask_log(redactor: Redactor, form: str) -> None:
-    """For every handler that there is."""
+def mask_log(formatter: logging.Formatter) -> None:
+    """For every handler that there is. `formatter` masks."""
     for handler in logging.getLogger().handlers:
-        handler.setFormatter(MaskingFormatter(redactor, form))
+        handler.setFormatter(formatter)

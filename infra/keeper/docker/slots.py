@@ -82,6 +82,8 @@ class SlotPool:
         self._open_slot = open_slot
         self._shelves: OrderedDict[DockerTarget, _Shelf] = OrderedDict()
         self._closed = False
+        self.hits = 0
+        self.misses = 0
 
     @property
     def size(self) -> int:
@@ -101,7 +103,9 @@ class SlotPool:
         """One from stock, or the next that is opened. Raises like `Slot.open`."""
         shelf = self._use(target)
         if (slot := shelf.take()) is not None:
+            self.hits += 1
             return slot
+        self.misses += 1
         shelf.wanted = min(shelf.wanted + 1, MOST)
         waiter: asyncio.Future[Slot] = asyncio.get_running_loop().create_future()
         shelf.waiting.append(waiter)

@@ -14,6 +14,7 @@ from infra.keeper.docker.slot_way import SlotWay
 from infra.keeper.docker.terminal_way import TerminalWay
 from infra.keeper.launch import Way
 from infra.keeper.protocol import Start
+from infra.keeper.stock import Stock
 from infra.target import DockerTarget
 
 KILLED_S = 30.0
@@ -25,6 +26,12 @@ class DockerWays:
     def __init__(self) -> None:
         self._engines: dict[str, Engine] = {}
         self._opening = asyncio.Lock()
+
+    def stock(self) -> Stock:
+        pools = [engine.slots for engine in self._engines.values()]
+        return Stock(
+            sum(pool.size for pool in pools), sum(pool.hits for pool in pools), sum(pool.misses for pool in pools)
+        )
 
     async def open(self, start: Start, target: DockerTarget) -> Way:
         """Raises `LaunchFailed`. Starts nothing of the command."""

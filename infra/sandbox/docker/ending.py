@@ -4,6 +4,7 @@ from contracts.errors import SandboxStopFailed
 from infra.docker.containers import Containers
 from infra.sandbox.base import SandboxState
 from infra.sandbox.docker.observing import Observation
+from infra.sandbox.docker.pausing import resume_container
 
 KILL_S = 30.0
 """How long the kernel may take to end what was killed."""
@@ -13,7 +14,7 @@ async def end_container(containers: Containers, seen: Observation, grace_s: floa
     """Returns when it does not run. Raises `SandboxStopFailed`, `Refused`, `Unavailable`."""
     container = seen.record.container
     if seen.inspection.state is SandboxState.PAUSED:
-        await containers.unpause(container)
+        await resume_container(containers, container)
     if grace_s > 0:
         await containers.kill(container, "SIGTERM")
         if await containers.ended(container, grace_s):

@@ -1,9 +1,9 @@
-"""Pausing a container, never with a process in it that only begins."""
+"""Pausing a container, never with a process in it that only begins, and ending that."""
 
 import asyncio
 
 from infra.docker.containers import Containers
-from infra.docker.errors import Refused
+from infra.docker.errors import CONFLICT, Refused
 from infra.docker.stuck import is_beginning, set_frozen
 
 ATTEMPTS, LOOKS_AFTER, AGAIN_S = 40, 6, 0.05
@@ -26,6 +26,23 @@ async def pause_container(containers: Containers, container: str) -> None:
             await asyncio.to_thread(set_frozen, container, frozen=False)
             await _nothing_begins(container)
             await asyncio.to_thread(set_frozen, container, frozen=True)
+        await asyncio.sleep(AGAIN_S)
+
+
+async def resume_container(containers: Containers, container: str) -> None:
+    """Raises `Refused`, `Unavailable`.
+
+    An engine that was slow may have been helped out of its pause without noticing, see `infra.docker.stuck`. It ends
+    one only where there is one, so there is one again for that moment.
+    """
+    for attempt in range(1, ATTEMPTS + 1):
+        try:
+            await containers.unpause(container)
+            break
+        except Refused as error:
+            if error.status == CONFLICT or attempt == ATTEMPTS:
+                raise
+        await asyncio.to_thread(set_frozen, container, frozen=True)
         await asyncio.sleep(AGAIN_S)
 
 

@@ -31,6 +31,7 @@ from infra.docker.errors import Refused
 from infra.docker.instance import instance_of
 from infra.docker.stats import oom_kills
 from infra.docker.stuck import freeing
+from infra.observing import catalogue
 from infra.sandbox.base import (
     Created,
     CreateRequest,
@@ -54,7 +55,7 @@ from infra.sandbox.docker.layout import DataFiles
 from infra.sandbox.docker.making import Maker
 from infra.sandbox.docker.measuring import group_use, measure_container
 from infra.sandbox.docker.observing import Observation, observe, start_container
-from infra.sandbox.docker.pausing import pause_container
+from infra.sandbox.docker.pausing import pause_container, resume_container
 from infra.sandbox.docker.planning import container_name
 from infra.sandbox.docker.record import Record, as_created, load_record, store_record, was_asked
 from infra.sandbox.docker.sweeping import Sweeper
@@ -117,6 +118,7 @@ class DockerProvider:
         """A record on disk that accounts for everything made from now on."""
         image = await self._images.have(request.spec.docker.image)
         blank = await self._blanks.take(request.sandbox, shape_of(request.spec), image)
+        catalogue.pool_takes.add("miss" if blank is None else "hit")
         return blank or await self._store(request.sandbox, await self._maker.begin(request.spec, image))
 
     async def _finish(self, request: CreateRequest, record: Record) -> Record:
@@ -221,7 +223,7 @@ class DockerProvider:
                 raise SandboxInvalidState(f"{sandbox} is {seen.inspection.state}, not paused")
             try:
                 if seen.inspection.state is SandboxState.PAUSED:
-                    await self._containers.unpause(seen.record.container)
+                    await resume_container(self._containers, seen.record.container)
             except Refused as error:
                 raise SandboxInvalidState(f"{sandbox} cannot resume: {error.message}") from error
 

@@ -8,6 +8,7 @@ import msgspec
 
 from contracts.errors import Invalid, SandboxCreationFailed, SandboxInvalidState
 from contracts.spec import SandboxSpec
+from infra.observing import catalogue
 from infra.sandbox.base import CreateRequest
 from infra.sandbox.local.layout import DataFiles, SandboxFiles
 from infra.sandbox.local.making import begin_record, check_spec, describe, fill_workspace, make_sandbox
@@ -81,6 +82,7 @@ def take_or_make(request: CreateRequest, data: DataFiles) -> Record:
         check_spec(request.spec, data.data)
         _take(shape_of(request.spec), data, files)
     record = load_record(files.record)
+    catalogue.pool_takes.add("hit" if record is not None and record.blank else "miss")
     if record is None or not record.blank:
         return make_sandbox(request, data)
     return _adopt(record, request, files)

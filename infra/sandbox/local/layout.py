@@ -64,6 +64,11 @@ class DataFiles(NamedTuple):
     def uid_lock(self) -> Path:
         return self.sandboxes / ".uids.lock"
 
+    @property
+    def uid_range(self) -> Path:
+        """Absent = all that there are."""
+        return self.sandboxes / ".uids"
+
     def of(self, sandbox: SandboxId) -> SandboxFiles:
         """Raises `Invalid` for an id that is no token, so that no id ever becomes another path."""
         if not is_token(sandbox):

@@ -1,0 +1,186 @@
+"""What the log lacks in the middle, and how a reader that does not see every sequence learns of it.
+
+Nobody may delete from the log, so what is missing was lost by the store. Retention removes from the beginning only.
+"""
+
+import logging
+import time
+import weakref
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+import msgspec
+
+from contracts import subjects
+from contracts.streams import LOG_STREAM
+from infra.bus import page
+from infra.bus.connection import Bus
+from infra.bus.page import Entry
+
+logger = logging.getLogger(__name__)
+
+DAMAGED = subjects.event(subjects.NO_SANDBOX, "audit.damaged")
+LOST_FAULTS = frozenset({"missing", "lost", "truncated"})
+LISTED_AT_MOST = 1_000_000
+"""Of lost sequences that the server is asked for one by one: a damaged length makes it claim any number."""
+LOOK_AGAIN_S = 5.0
+PROBE_ENTRIES = 1000
+
+
+class Gap(NamedTuple):
+    """Sequences that are not there, from and to."""
+
+    first: int
+    last: int
+
+
+OnGap = Callable[[Gap], None]
+
+
+class _Damaged(msgspec.Struct):
+    first_sequence: int
+    last_sequence: int
+    fault: str
+
+
+class _Told(msgspec.Struct):
+    data: _Damaged
+
+
+_warned: set[Gap] = set()
+
+
+def warn(gap: Gap) -> None:
+    """Once for each in a process: what a reader does that was not told whom to tell."""
+    if gap not in _warned and len(_warned) < PROBE_ENTRIES:
+        _warned.add(gap)
+        logger.warning("the log lacks sequence %d to %d: see `cloche audit`", *gap)
+
+
+def merge(gaps: Iterable[Gap]) -> list[Gap]:
+    """In order, each sequence once."""
+    merged: list[Gap] = []
+    for gap in sorted(gaps):
+        if merged and gap.first <= merged[-1].last + 1:
+            merged[-1] = Gap(merged[-1].first, max(merged[-1].last, gap.last))
+        else:
+            merged.append(gap)
+    return merged
+
+
+def clip(gaps: Iterable[Gap], first: int, last: int) -> list[Gap]:
+    """What of them lies within a range."""
+    clipped = (Gap(max(gap.first, first), min(gap.last, last)) for gap in gaps)
+    return [gap for gap in clipped if gap.first <= gap.last]
+
+
+def between(entries: Iterable[Entry], expected: int) -> list[Gap]:
+    """The holes in what should be every sequence from `expected` on."""
+    holes: list[Gap] = []
+    for entry in entries:
+        if entry.seq > expected:
+            holes.append(Gap(expected, entry.seq - 1))
+        expected = entry.seq + 1
+    return holes
+
+
+async def probe(bus: Bus, first: int, last: int) -> list[Gap]:
+    """What is really missing from a range, by reading it. Raises what `page.fetch` raises."""
+    missing: list[Gap] = []
+    at, limit = first, 1
+    while at <= last:
+        found = await page.fetch(bus, subjects.LOG, at, limit=limit)
+        if not found.entries:
+            missing.append(Gap(at, last))
+            break
+        missing += between(found.entries, at)
+        at = found.entries[-1].seq + 1
+        limit = PROBE_ENTRIES
+    return clip(missing, first, last)
+
+
+class Gaps:
+    """What one connection knows of the log's gaps. The server and the auditor claim them; reading shows them."""
+
+    def __init__(self, bus: Bus) -> None:
+        self._bus = weakref.ref(bus)
+        self._known: list[Gap] = []
+        self._deleted = 0
+        self._next_damage = 1
+        self._looked_at = -LOOK_AGAIN_S
+        self._searched: Gap | None = None
+
+    @classmethod
+    def of(cls, bus: Bus) -> "Gaps":
+        found = _by_bus.get(bus)
+        if found is None:
+            found = _by_bus[bus] = cls(bus)
+        return found
+
+    async def known(self, state: dict[str, Any], first: int, last: int) -> list[Gap]:
+        """Within a range, by what the server (`state` of STREAM.INFO) and the auditor say. Raises `Unavailable`."""
+        await self._look(state)
+        return clip(self._known, max(first, state["first_seq"]), last)
+
+    async def search(self, first: int, last: int) -> list[Gap]:
+        """Within a range, by reading every sequence of it, unless this was done before. Raises `Unavailable`."""
+        done = self._searched
+        if done is None or first < done.first or first > done.last:
+            done = Gap(first, first - 1)
+        if last > done.last:
+            self._learn(await probe(self._held(), done.last + 1, last))
+            self._searched = Gap(done.first, last)
+        return clip(self._known, first, last)
+
+    def _held(self) -> Bus:
+        bus = self._bus()
+        assert bus is not None
+        return bus
+
+    def _learn(self, gaps: Iterable[Gap]) -> None:
+        self._known = merge([*self._known, *gaps])
+
+    async def _look(self, state: dict[str, Any]) -> None:
+        deleted = state.get("num_deleted", 0)
+        if deleted != self._deleted:
+            await self._verify(await self._listed(state, deleted))
+            self._deleted = deleted
+        if time.monotonic() - self._looked_at >= LOOK_AGAIN_S:
+            await self._verify(clip(await self._reported(), state["first_seq"], state["last_seq"]))
+            self._looked_at = time.monotonic()
+
+    async def _verify(self, claims: Iterable[Gap]) -> None:
+        """The server claims what is there after some damages, and sequences that were lost can be given again."""
+        for claim in merge(claims):
+            if clip(self._known, *claim) != [claim]:
+                self._learn(await probe(self._held(), *claim))
+
+    async def _listed(self, state: dict[str, Any], deleted: int) -> list[Gap]:
+        everything = Gap(state["first_seq"], state["last_seq"])
+        if deleted > LISTED_AT_MOST:
+            return [everything]
+        answer = await self._held().api(f"STREAM.INFO.{LOG_STREAM}", {"deleted_details": True})
+        told = answer["state"].get("deleted") or ()
+        return clip(merge(Gap(sequence, sequence) for sequence in set(told)), *everything)
+
+    async def _reported(self) -> list[Gap]:
+        claims: list[Gap] = []
+        more = True
+        while more:
+            found = await page.fetch(self._held(), DAMAGED, self._next_damage)
+            claims += [gap for entry in found.entries if (gap := _claim(entry))]
+            self._next_damage = found.entries[-1].seq + 1 if found.entries else self._next_damage
+            more = found.pending > 0 and bool(found.entries)
+        return claims
+
+
+_by_bus: weakref.WeakKeyDictionary[Bus, Gaps] = weakref.WeakKeyDictionary()
+
+
+def _claim(entry: Entry) -> Gap | None:
+    try:
+        damaged = msgspec.json.decode(entry.data, type=_Told).data
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    lost = damaged.fault in LOST_FAULTS and damaged.first_sequence <= damaged.last_sequence
+    return Gap(damaged.first_sequence, damaged.last_sequence) if lost else None
