@@ -1,0 +1,19 @@
+/** Dark, light, or as the system likes it. */
+
+import { effect, signal } from "@preact/signals";
+
+export type Theme = "system" | "light" | "dark";
+const KEY = "cloche-theme";
+const ORDER: Theme[] = ["system", "light", "dark"];
+
+const kept = localStorage.getItem(KEY) as Theme | null;
+export const theme = signal<Theme>(kept !== null && ORDER.includes(kept) ? kept : "system");
+
+effect(() => {
+  document.documentElement.dataset.theme = theme.value;
+  localStorage.setItem(KEY, theme.value);
+});
+
+export function nextTheme(): void {
+  theme.value = ORDER[(ORDER.indexOf(theme.value) + 1) % ORDER.length] ?? "system";
+}

@@ -1,0 +1,113 @@
+/** A list of any length of which only what is in sight is in the page. Rows may be of any height, which is measured. */
+
+import type { ComponentChildren } from "preact";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { offsetsOf, rangeOf } from "./window";
+
+export interface WindowedProps {
+  count: number;
+  /** What a row that was never seen is taken to be. */
+  estimate: number;
+  /** Tells one row from another, also when their places change. */
+  keyOf: (index: number) => string | number;
+  render: (index: number) => ComponentChildren;
+  label: string;
+  /** Stay at the end when rows are added there, for as long as somebody is at the end. */
+  follow?: boolean;
+  /** Rows are as high as `estimate` says, so nothing need be measured. */
+  fixed?: boolean;
+  /** Bring this row into sight when it changes. */
+  reveal?: number | null;
+  class?: string;
+}
+
+const BEYOND = 400;
+const AT_END = 24;
+
+export function Windowed(props: WindowedProps) {
+  const { count, estimate, keyOf, render, label, follow = false, fixed = false, reveal = null } = props;
+  const outer = useRef<HTMLDivElement>(null);
+  const heights = useRef(new Map<string, number>());
+  const atEnd = useRef(true);
+  const [view, setView] = useState({ top: 0, height: 600 });
+  const [measured, setMeasured] = useState(0);
+
+  const offsets = useMemo(
+    () => offsetsOf(count, fixed ? () => estimate : (index) => heights.current.get(String(keyOf(index))) ?? estimate),
+    [count, estimate, fixed, measured, fixed ? null : keyOf],
+  );
+  const total = offsets[count] ?? 0;
+  const range = rangeOf(offsets, view.top, view.height, BEYOND);
+
+  const sizes = useMemo(() => {
+    if (fixed || typeof ResizeObserver === "undefined") return null;
+    return new ResizeObserver((entries) => {
+      let changed = false;
+      for (const entry of entries) {
+        const row = entry.target as HTMLElement;
+        const key = row.dataset.key ?? "";
+        const height = row.offsetHeight;
+        if (height > 0 && heights.current.get(key) !== height) {
+          heights.current.set(key, height);
+          changed = true;
+        }
+      }
+      if (changed) setMeasured((before) => before + 1);
+    });
+  }, [fixed]);
+  useEffect(() => () => sizes?.disconnect(), [sizes]);
+
+  function look(): void {
+    const element = outer.current;
+    if (element === null) return;
+    atEnd.current = element.scrollTop + element.clientHeight >= element.scrollHeight - AT_END;
+    setView({ top: element.scrollTop, height: element.clientHeight });
+  }
+
+  useEffect(() => {
+    const element = outer.current;
+    if (element === null) return;
+    const observer = new ResizeObserver(() => {
+      if (follow && atEnd.current) element.scrollTop = element.scrollHeight;
+      look();
+    });
+    observer.observe(element);
+    return () => observer.disconnect();
+  }, [follow]);
+
+  useLayoutEffect(() => {
+    const element = outer.current;
+    if (element === null || !follow || !atEnd.current) return;
+    element.scrollTop = element.scrollHeight;
+    look();
+  }, [count, total, follow]);
+
+  useLayoutEffect(() => {
+    const element = outer.current;
+    if (element === null || reveal === null || reveal >= count) return;
+    const top = offsets[reveal] ?? 0;
+    const bottom = offsets[reveal + 1] ?? top;
+    if (top < element.scrollTop) element.scrollTop = top;
+    else if (bottom > element.scrollTop + element.clientHeight) element.scrollTop = bottom - element.clientHeight;
+  }, [reveal]);
+
+  const rows = [];
+  for (let index = range.first; index < range.end; index += 1) {
+    const key = String(keyOf(index));
+    const place = { transform: `translateY(${offsets[index]}px)`, ...(fixed ? { height: `${estimate}px` } : {}) };
+    rows.push(
+      <div
+        class="windowed-row" role="listitem" key={key} data-key={key} style={place}
+        aria-setsize={count} aria-posinset={index + 1}
+        ref={sizes === null ? null : (row) => { if (row) sizes.observe(row, { box: "border-box" }); }}
+      >
+        {render(index)}
+      </div>,
+    );
+  }
+  return (
+    <div class={`windowed ${props.class ?? ""}`} ref={outer} onScroll={look} tabIndex={0} role="region" aria-label={label}>
+      <div role="list" aria-label={label} style={{ height: `${total}px` }}>{rows}</div>
+    </div>
+  );
+}

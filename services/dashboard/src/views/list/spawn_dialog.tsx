@@ -1,0 +1,93 @@
+/** A new sandbox: everything may be left as it is. */
+
+import { useEffect, useState } from "preact/hooks";
+import { KNOWN, loadBounds, type Bounds, type ResourceName } from "../../api/bounds";
+import { createSandbox } from "../../api/sandboxes";
+import { emptyDraft, faultsOf, inField, specOf, type Draft } from "../../state/draft";
+import { addressOf, go } from "../../state/route";
+import { wordsOf } from "../../api/problem";
+import { Dialog } from "../../ui/dialog";
+import { Labelled } from "../../ui/labelled";
+
+const RESOURCES: [ResourceName, string][] = [
+  ["memory_mb", "Memory, MB"], ["cpus", "CPUs"], ["pids", "Processes"], ["disk_mb", "Disk, MB"], ["timeout_ms", "Time limit, minutes"],
+];
+
+export function SpawnDialog({ onClose }: { onClose: () => void }) {
+  const [bounds, setBounds] = useState<Bounds>(KNOWN);
+  const [draft, setDraft] = useState<Draft>(emptyDraft());
+  const [busy, setBusy] = useState(false);
+  const [wrong, setWrong] = useState<string | null>(null);
+  useEffect(() => void loadBounds().then(setBounds), []);
+  const faults = faultsOf(draft, bounds);
+  const change = (part: Partial<Draft>) => setDraft((before) => ({ ...before, ...part }));
+
+  async function spawn(event: Event): Promise<void> {
+    event.preventDefault();
+    setBusy(true);
+    try {
+      const sandbox = await createSandbox(draft.id || null, specOf(draft));
+      onClose();
+      go(addressOf(sandbox));
+    } catch (error) {
+      setWrong(wordsOf(error));
+      setBusy(false);
+    }
+  }
+
+  return (
+    <Dialog title="New sandbox" onClose={onClose}>
+      <form onSubmit={spawn}>
+        <div class="dialog-body spawn">
+          <p class="faint whole">Leave empty what should be as the node's settings say.</p>
+          <Labelled label="Name" fault={faults.id}>
+            {(field) => <input {...field} class="field" placeholder="one is chosen" value={draft.id} onInput={(event) => change({ id: event.currentTarget.value })} />}
+          </Labelled>
+          <Labelled label="Isolation">
+            {(field) => (
+              <select {...field} class="field" value={draft.isolation} onChange={(event) => change({ isolation: event.currentTarget.value as Draft["isolation"] })}>
+                <option value="">docker if there is one, else local</option><option value="docker">docker</option><option value="devcontainer">devcontainer</option><option value="local">local</option>
+              </select>
+            )}
+          </Labelled>
+          {RESOURCES.map(([name, label]) => (
+            <Labelled key={name} label={label} fault={faults[name]} hint={`${inField(name, bounds[name].least)} to ${inField(name, bounds[name].most)}`}>
+              {(field) => (
+                <input
+                  {...field} class="field" inputMode="decimal" placeholder={String(inField(name, bounds[name].usual))} value={draft.resources[name]}
+                  onInput={(event) => change({ resources: { ...draft.resources, [name]: event.currentTarget.value.trim() } })}
+                />
+              )}
+            </Labelled>
+          ))}
+          <Labelled label="Network">
+            {(field) => (
+              <select {...field} class="field" value={draft.mode} onChange={(event) => change({ mode: event.currentTarget.value as Draft["mode"] })}>
+                <option value="">as the settings say</option><option value="none">none</option><option value="restricted">only these hosts</option><option value="full">full, unwatched</option>
+              </select>
+            )}
+          </Labelled>
+          {draft.mode === "restricted" && (
+            <>
+              <Labelled label="Allowed hosts" fault={faults.hosts} hint="names, or *.example.com" whole>
+                {(field) => <textarea {...field} class="field mono" rows={2} placeholder="github.com *.npmjs.org" value={draft.hosts} onInput={(event) => change({ hosts: event.currentTarget.value })} />}
+              </Labelled>
+              <label class="row whole"><input type="checkbox" checked={draft.ask} onChange={(event) => change({ ask: event.currentTarget.checked })} /> Ask me about other hosts</label>
+            </>
+          )}
+          <Labelled label="Task" fault={faults.task}>
+            {(field) => <input {...field} class="field" value={draft.task} onInput={(event) => change({ task: event.currentTarget.value })} />}
+          </Labelled>
+          <Labelled label="Labels" fault={faults.labels} hint="team=garden, one a line" whole>
+            {(field) => <textarea {...field} class="field mono" rows={2} value={draft.labels} onInput={(event) => change({ labels: event.currentTarget.value })} />}
+          </Labelled>
+          {wrong && <p class="wrong whole" role="alert">{wrong}</p>}
+        </div>
+        <div class="dialog-foot">
+          <button type="button" class="button" onClick={onClose}>Cancel</button>
+          <button class="button main" disabled={busy || Object.keys(faults).length > 0}>{busy ? "Asking…" : "Make it"}</button>
+        </div>
+      </form>
+    </Dialog>
+  );
+}
