@@ -1,0 +1,112 @@
+"""Errors as answers: problem+json with the stable codes."""
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from litestar import Request, Response
+from litestar.exceptions import HTTPException
+from litestar.types import ExceptionHandlersMap
+
+from contracts import errors
+from contracts.errors import ClocheError, Invalid
+from contracts.http import moments
+from contracts.http.problems import MEDIA_TYPE, Problem
+from contracts.ids import TOKEN_PATTERN
+
+logger = logging.getLogger(__name__)
+
+BY_STATUS: dict[int, type[ClocheError]] = {
+    400: errors.Invalid,
+    401: errors.Unauthenticated,
+    403: errors.Forbidden,
+    404: errors.NotFound,
+    405: errors.MethodNotAllowed,
+    406: errors.NotAcceptable,
+    413: errors.TooLarge,
+    415: errors.UnsupportedMediaType,
+    429: errors.TooManyRequests,
+}
+
+
+PATTERNS = {
+    TOKEN_PATTERN: "letters, digits, '-' and '_', 64 at most",
+    moments.PATTERN: "neither a sequence of the log nor a time such as 2026-01-31T12:00:00Z",
+}
+
+
+def problem_of(error: ClocheError, path: str | None = None) -> Problem:
+    return Problem(
+        title=type(error).__name__,
+        status=error.http_status,
+        detail=error.message,
+        code=error.code,
+        retryable=error.retryable,
+        details=error.details,
+        instance=path,
+    )
+
+
+def answer(error: ClocheError, path: str | None = None, headers: Mapping[str, str] | None = None) -> Response[Problem]:
+    return Response(
+        problem_of(error, path),
+        status_code=error.http_status,
+        media_type=MEDIA_TYPE,
+        headers={**headers_of(error), **(headers or {})},
+    )
+
+
+def headers_of(error: ClocheError) -> dict[str, str]:
+    headers = {"cache-control": "no-store"}
+    if isinstance(error, errors.Unauthenticated):
+        headers["www-authenticate"] = 'Bearer realm="cloche"'
+    if isinstance(error, errors.RangeNotSatisfiable):
+        headers["content-range"] = f"bytes */{error.details['size']}"
+    if "retry_after_s" in error.details:
+        headers["retry-after"] = error.details["retry_after_s"]
+    return headers
+
+
+def _told(request: Request[Any, Any, Any], error: ClocheError) -> Response[Problem]:
+    return answer(error, request.url.path)
+
+
+def _refused(request: Request[Any, Any, Any], error: HTTPException) -> Response[Problem]:
+    """What Litestar itself found wrong."""
+    known = BY_STATUS.get(error.status_code)
+    if known is None:
+        return _failed(request, error)
+    # Such as the methods that are allowed.
+    return answer(known(_words(error)), request.url.path, error.headers)
+
+
+def _words(error: HTTPException) -> str:
+    extra = error.extra
+    if isinstance(extra, list) and extra and isinstance(extra[0], dict):
+        where = "; ".join(f"{each.get('key', '?')}: {_plain(each.get('message', ''))}" for each in extra[:10])
+        return where[:2000]
+    return str(error.detail)[:2000]
+
+
+def _plain(message: str) -> str:
+    """For the patterns that addresses have, what they mean."""
+    return next((words for pattern, words in PATTERNS.items() if repr(pattern)[1:-1] in message), message)
+
+
+def _unreadable(request: Request[Any, Any, Any], error: msgspec.MsgspecError) -> Response[Problem]:
+    return answer(Invalid(str(error)[:2000]), request.url.path)
+
+
+def _failed(request: Request[Any, Any, Any], error: Exception) -> Response[Problem]:
+    logger.error("%s %s failed", request.method, request.url.path, exc_info=error)
+    return answer(ClocheError("the gateway failed; its log says why"), request.url.path)
+
+
+HANDLERS: ExceptionHandlersMap = {
+    ClocheError: _told,
+    HTTPException: _refused,
+    msgspec.ValidationError: _unreadable,
+    msgspec.DecodeError: _unreadable,
+    Exception: _failed,
+}

@@ -1,0 +1,62 @@
+"""Bodies of requests: JSON, read as strictly as everything else that people type."""
+
+from collections.abc import AsyncGenerator
+from typing import Any
+
+from litestar import Request
+from litestar.dto import AbstractDTO, DTOConfig
+from litestar.exceptions import InternalServerException
+from litestar.typing import FieldDefinition
+from msgspec import Struct
+
+from contracts import codec
+from contracts.access import Principal
+from contracts.errors import Invalid, UnsupportedMediaType
+
+JSON = "application/json"
+
+
+class ApiRequest(Request[Principal, Any, Any]):
+    async def body(self) -> bytes:
+        """Where nothing was sent, nothing was left out that has no default."""
+        return await super().body() or b"{}"
+
+    async def stream(self) -> AsyncGenerator[bytes, None]:
+        """Raises `Invalid` for a client that went away: that is no failure of ours."""
+        try:
+            async for chunk in super().stream():
+                yield chunk
+        except InternalServerException as error:
+            raise Invalid("the connection was lost before everything had come") from error
+
+
+class StrictBody(AbstractDTO[Struct]):
+    """Every argument called `data` is decoded by `contracts.codec`: Litestar itself would take "7" for a number."""
+
+    config = DTOConfig()
+
+    def decode_bytes(self, value: bytes) -> Any:
+        """Raises `Invalid` naming the field, `UnsupportedMediaType`."""
+        kind, _ = self.asgi_connection.content_type  # type: ignore[attr-defined]
+        length = self.asgi_connection.headers.get("content-length", "")
+        if kind != JSON and not (kind == "" and length in ("", "0")):
+            raise UnsupportedMediaType(f"{kind[:80]!r} came: the body is {JSON}")
+        return codec.decode(value, self.asgi_connection.route_handler.parsed_data_field.annotation)
+
+    @classmethod
+    def create_for_field_definition(
+        cls, field_definition: FieldDefinition, handler_id: str, backend_cls: Any = None
+    ) -> None:
+        """There is nothing to be made."""
+
+    @classmethod
+    def create_openapi_schema(cls, field_definition: FieldDefinition, handler_id: str, schema_creator: Any) -> Any:  # noqa: ARG003
+        return schema_creator.for_field_definition(field_definition)
+
+    @classmethod
+    def generate_field_definitions(cls, model_type: Any) -> Any:  # noqa: ARG003
+        yield from ()
+
+    @classmethod
+    def detect_nested_field(cls, field_definition: FieldDefinition) -> bool:  # noqa: ARG003
+        return False

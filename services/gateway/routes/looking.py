@@ -1,0 +1,75 @@
+"""A sandbox as it is now, and what happened last in it."""
+
+from collections import deque
+
+import msgspec
+
+from contracts import subjects
+from contracts.errors import SandboxNotFound, Unavailable
+from contracts.http.sandboxes import SandboxDetail
+from contracts.queries import GetSandbox, LoggedEvent
+from contracts.state import SandboxState
+from infra.bus import reader
+from infra.bus.page import Entry
+from infra.client.asking import ask
+from infra.client.past import state_at
+from infra.client.sandbox import Sandbox
+from infra.log.choosing import view_of
+from infra.log.view import LogView
+from services.gateway.desk import Desk
+
+FIRST_LOOK_BACK = 256
+LOOK_BACK_AGAIN = 4
+_json = msgspec.json.Decoder(msgspec.Raw)
+
+
+async def looked_at(desk: Desk, sandbox: Sandbox, events: int) -> SandboxDetail:
+    """Raises `Unavailable`."""
+    view = await view_of(desk.bus, sandbox.id)
+    head = (await reader.bounds(desk.bus)).last
+    last = await last_events(view, sandbox, events) if events else []
+    return SandboxDetail(sandbox=await present(desk, sandbox), events=tuple(map(logged, last)), head_sequence=head)
+
+
+async def present(desk: Desk, sandbox: Sandbox) -> SandboxState:
+    """With its commands, its runs, its health: as the read model has it, unless the log knows better.
+
+    Where nobody answers it is what its lifecycle alone tells.
+    """
+    known = sandbox.state
+    try:
+        state: SandboxState = await ask(
+            desk.bus, subjects.state_rpc("sandbox"), GetSandbox(sandbox=sandbox.id), SandboxState
+        )
+        if state.lifecycle_sequence >= known.lifecycle_sequence:
+            return state
+    except SandboxNotFound:
+        pass
+    except Unavailable:
+        return known
+    return (await state_at(desk.bus, sandbox.id)).state
+
+
+async def last_events(view: LogView, sandbox: Sandbox, count: int) -> list[Entry]:
+    """Oldest first. Looks back in growing steps: a page of the log is read, not all of it."""
+    everything = subjects.events_of(sandbox.id)
+    newest = await view.last(everything[0])
+    if newest is None:
+        return []
+    span = max(FIRST_LOOK_BACK, 2 * count)
+    while True:
+        start = max(sandbox.state.first_sequence, newest.seq - span)
+        kept: deque[Entry] = deque(maxlen=count)
+        async for entry in view.read(everything, start, end=newest.seq):
+            kept.append(entry)
+        if len(kept) == count or start == sandbox.state.first_sequence:
+            return list(kept)
+        span *= LOOK_BACK_AGAIN
+
+
+def logged(entry: Entry) -> LoggedEvent:
+    """Verbatim; null for what is no JSON, which a log that came from elsewhere may have."""
+    try:
+        return LoggedEvent(sequence=entry.seq, event=_json.decode(entry.data))
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return LoggedEvent(sequence=entry.seq, event=msgspec.Raw(b"null"))

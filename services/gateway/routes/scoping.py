@@ -1,0 +1,58 @@
+"""What somebody may make: only what they then may see, of what they may see already."""
+
+from contracts import codec
+from contracts.access import Principal, Role
+from contracts.errors import Forbidden
+from contracts.message import JsonObject
+from contracts.spec import CopyDirectory, ForkOf, GitWorktree, SandboxSpec, merge
+from services.gateway.desk import Desk
+
+
+async def in_scope(desk: Desk, principal: Principal, sandbox: str, spec: JsonObject) -> JsonObject:
+    """The specification, with the labels that their scope asks for.
+
+    Raises `Invalid` naming the field, `Forbidden` for a sandbox that would be out of their sight or reaches into the
+    node, `SandboxNotFound` for a fork of one that they may not see.
+    """
+    # The node lays it over defaults of its own, which every field of it has to fit as well.
+    asked = merge(SandboxSpec(), codec.encode(spec))
+    _require_reach(principal, asked, desk.settings.sandbox)
+    if isinstance(asked.workspace.source, ForkOf):
+        await desk.sandbox(principal, asked.workspace.source.sandbox)
+    return _labelled(principal, sandbox, spec, asked)
+
+
+def _require_reach(principal: Principal, asked: SandboxSpec, given: SandboxSpec) -> None:
+    """To run commands in sandboxes is not to read what lies on their host: that takes an admin of everything.
+
+    What the node gives to every sandbox is for everybody. Raises `Forbidden`.
+    """
+    if principal.role.covers(Role.ADMIN) and principal.scope.everything:
+        return
+    for field, reaches in _reaching(asked, given).items():
+        if reaches:
+            raise Forbidden(f"spec.{field}: what is the node's own takes a token of role admin, without a scope")
+
+
+def _reaching(asked: SandboxSpec, given: SandboxSpec) -> dict[str, bool]:
+    source, environment = asked.workspace.source, asked.environment
+    names = {*SandboxSpec().environment.passthrough, *given.environment.passthrough}
+    return {
+        "workspace.source": isinstance(source, CopyDirectory | GitWorktree) and source != given.workspace.source,
+        "docker.mounts": not set(asked.docker.mounts) <= set(given.docker.mounts),
+        "environment.inherit_all": environment.inherit_all and not given.environment.inherit_all,
+        "environment.passthrough": not names.issuperset(environment.passthrough),
+        "secrets": not set(asked.secrets) <= set(given.secrets),
+    }
+
+
+def _labelled(principal: Principal, sandbox: str, spec: JsonObject, asked: SandboxSpec) -> JsonObject:
+    scope = principal.scope
+    if scope.everything or sandbox in scope.sandboxes:
+        return spec
+    if not scope.labels:
+        raise Forbidden(f"{principal.subject} may only use the sandboxes that its token names")
+    other = next((key for key, value in scope.labels.items() if asked.labels.get(key, value) != value), None)
+    if other is not None:
+        raise Forbidden(f"{principal.subject} may only use sandboxes with the label {other}={scope.labels[other]}")
+    return {**spec, "labels": {**asked.labels, **scope.labels}}
