@@ -113,7 +113,7 @@ class Commands:
         result = execution.result
         if result is None or result.outcome == "lost":
             raise ProcessLost(f"the command was lost: {result.cause if result else 'the log ended'}")
-        killed = result.outcome == "cancelled" or result.signal is not None or is_the_sandboxs(result.failure)
+        killed = result.may_be_killed or is_the_sandboxs(result.failure)
         if killed and execution.id not in self._stopped and await self._falls():
             raise ProcessLost("the sandbox went down with the command")
         if result.failure is not None:

@@ -15,6 +15,8 @@ from contracts.message import Fact
 from infra import clock
 from infra.bus.connection import Bus
 from infra.journal import Journal
+from services.agent import course
+from services.agent.allowance import Allowance
 from services.agent.budget import BudgetSpent, overrun, time_left
 from services.agent.commands import is_the_sandboxs
 from services.agent.leavings import Leavings
@@ -43,11 +45,20 @@ class Stopped(Exception):
 
 class Conductor:
     def __init__(
-        self, *, bus: Bus, journal: Journal, settings: Agents, standing: Standing, runtime: Runtime, record: Record
+        self,
+        *,
+        bus: Bus,
+        journal: Journal,
+        settings: Agents,
+        allowance: Allowance,
+        standing: Standing,
+        runtime: Runtime,
+        record: Record,
     ) -> None:
         self._bus = bus
         self._journal = journal
         self._settings = settings
+        self._allowance = allowance
         self._standing = standing
         self._runtime = runtime
         self.record = record
@@ -55,6 +66,7 @@ class Conductor:
 
     async def conduct(self) -> None:
         """To the run's end, or until the sandbox is another node's. Never raises but when cancelled."""
+        course.enter(self.record)
         try:
             await self._conduct()
         finally:
@@ -88,6 +100,7 @@ class Conductor:
                 settings=self._settings,
                 state=state,
                 record=self.record,
+                allowance=self._allowance,
                 attempt=attempt,
                 story=story,
                 falls=partial(self._standing.falls, state, SOON_S),
@@ -127,7 +140,7 @@ class Conductor:
         if error.details.get("reason") != "ended":
             return
         results = [process.result for process in stage.processes if process.result is not None]
-        if not any(result.signal is not None or result.outcome == "cancelled" for result in results):
+        if not any(result.may_be_killed for result in results):
             return
         if await self._standing.falls(stage.state, SOON_S):
             raise ProcessLost(error.message) from error
@@ -156,8 +169,12 @@ class Conductor:
     async def _perform(self, stage: Stage) -> Ending:
         if words := overrun(self.record.started, self.record.spent):
             raise BudgetSpent(words)
-        drive = _task(self._runtime.drive(stage))
-        return await _first(drive, _task(self._mind(stage)), _task(stage.partials.run()), _task(self._standing.goes()))
+        others = (self._mind(stage), stage.partials.run(), self._standing.goes(), self._allowed())
+        return await _first(_task(self._runtime.drive(stage)), *(_task(each) for each in others))
+
+    async def _allowed(self) -> None:
+        """Raises `BudgetSpent` once its project, or its sandbox's owner, has nothing left to spend."""
+        await self._allowance.lasts(self.record.sandbox)
 
     async def _unless_stopped(self, waiting: Coroutine[Any, Any, T]) -> T:
         """Raises `Stopped`."""

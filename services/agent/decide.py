@@ -32,7 +32,7 @@ def approvals(order: StartAgent, settings: Agents) -> tuple[ApprovalRule, ...]:
     return (*denials, *order.approvals, *settings.approvals)
 
 
-def started(order: StartAgent, run: str, settings: Agents) -> AgentStarted:
+def started(order: StartAgent, run: str, settings: Agents, by: str = "") -> AgentStarted:
     """The run as it is begun: what the order leaves open is as the node's settings say, which also bound it."""
     return AgentStarted(
         run=run,
@@ -48,6 +48,7 @@ def started(order: StartAgent, run: str, settings: Agents) -> AgentStarted:
         approvals=approvals(order, settings),
         approval_timeout_ms=order.approval_timeout_ms or settings.approval_timeout_ms,
         options=order.options,
+        by=by,
     )
 
 

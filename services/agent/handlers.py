@@ -8,9 +8,11 @@ from contracts.commands import agent as orders
 from contracts.errors import Invalid, SandboxInvalidState, SandboxResourceLimitExceeded
 from contracts.events import agent as facts
 from contracts.message import Fact, Order
+from infra import asking
 from infra.bus.connection import Bus
 from infra.journal import Journal
 from services.agent import record as records
+from services.agent.allowance import Allowance
 from services.agent.decide import may_start, started
 from services.agent.record import Record
 from services.agent.runs import Runs
@@ -21,10 +23,11 @@ MOST_QUEUED = 1000
 
 
 class Orders:
-    def __init__(self, *, bus: Bus, journal: Journal, settings: Agents, runs: Runs) -> None:
+    def __init__(self, *, bus: Bus, journal: Journal, settings: Agents, allowance: Allowance, runs: Runs) -> None:
         self._bus = bus
         self._journal = journal
         self._settings = settings
+        self._allowance = allowance
         self._runs = runs
 
     async def handle(self, subject: str, raw: bytes) -> None:
@@ -32,11 +35,11 @@ class Orders:
         head, order = codec.decode_command(subject, raw)
         sandbox = subjects.parse_command(subject).sandbox
         if isinstance(order, orders.StartAgent):
-            await self._start(sandbox, head.id, order)
+            await self._start(sandbox, head.id, order, head.source)
         else:
             await self._steer(sandbox, head.id, order, "user" if head.source == CLIENT else head.source)
 
-    async def _start(self, sandbox: str, run: str, order: orders.StartAgent) -> None:
+    async def _start(self, sandbox: str, run: str, order: orders.StartAgent, by: str) -> None:
         state = await self._journal.lifecycle(sandbox)
         opened = await self._runs.open(sandbox)
         if await records.is_begun(self._bus, sandbox, run):
@@ -47,14 +50,17 @@ class Orders:
         if refusal is not None:
             raise refusal
         assert state is not None
+        await self._allowance.check(sandbox)
         # Options may be long, and packages large to import: everybody else need not wait for that.
         await asyncio.to_thread(self._runs.runtime(order.runtime).check, order)
         if order.resume is not None and await find_run(self._bus, sandbox, state.spec, order.resume) is None:
             raise Invalid(f"sandbox {sandbox!r} has no earlier run {order.resume!r} to go on from")
-        begun = started(order, run, self._settings)
+        begun = started(order, run, self._settings, by)
         written = self._journal.write(sandbox, begun, id=f"{sandbox}.{run}.started", command=run)
         sequence = await self._journal.append(written)
-        self._runs.begin(Record(sandbox, begun, sequence, codec.decode_head(written.payload).time))
+        record = Record(sandbox, begun, sequence, codec.decode_head(written.payload).time)
+        record.trace = asking.traceparent.get() or ""
+        self._runs.begin(record)
 
     async def _steer(self, sandbox: str, command: str, order: Order, by: str) -> None:
         conductor = await self._runs.open(sandbox)

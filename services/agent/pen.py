@@ -5,6 +5,7 @@ import asyncio
 from contracts import codec
 from contracts.message import Fact
 from infra.journal import Journal
+from services.agent import course
 from services.agent.record import Record
 from services.agent.sizes import bounded
 
@@ -42,4 +43,5 @@ class Pen:
         written = self._journal.write(self._record.sandbox, fact, id=name, command=command)
         sequence = await self._journal.append(written)
         self._record.note_written(name)
+        course.told(self._record, fact)
         await self._record.apply(sequence, codec.decode_head(written.payload), fact)

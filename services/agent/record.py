@@ -12,7 +12,7 @@ from contracts import codec, subjects
 from contracts.errors import Invalid
 from contracts.events import agent as facts
 from contracts.message import EventHead, Fact, JsonObject
-from infra.bus import reader
+from infra.bus import headers, reader
 from infra.bus.connection import Bus
 from services.agent.digest import digest
 
@@ -130,6 +130,10 @@ class Record:
         """Commands that this life has asked for and not seen the end of."""
         self.open_calls: set[str] = set()
         """Tool calls without a result."""
+        self.calls: dict[str, tuple[str, datetime.datetime]] = {}
+        """The tool and the beginning of each of them."""
+        self.trace = ""
+        """What the run is a part of, where somebody traces."""
         self.lately: list[Steer] = []
         """Delivered in the turn that is open."""
         self.ended = False
@@ -235,10 +239,13 @@ class Record:
                 self.spent.turns += fact.turns
                 if fact.turns:
                     self.open_calls.clear()
+                    self.calls.clear()
             case facts.AgentToolUse():
                 self.open_calls.add(fact.call)
+                self.calls[fact.call] = (fact.tool, head.time)
             case facts.AgentToolResult():
                 self.open_calls.discard(fact.call)
+                self.calls.pop(fact.call, None)
             case facts.AgentMessage(partial=True) | facts.AgentThinking(partial=True):
                 whole = f"{head.type}/{fact.message}"
                 self.partial_told[whole] = max(self.partial_told.get(whole, 0), fact.offset + len(fact.text))
@@ -296,6 +303,7 @@ async def load(bus: Bus, sandbox: str, run: str) -> Record | None:
             continue
         if isinstance(fact, facts.AgentStarted):
             record = record or Record(sandbox, fact, entry.seq, head.time)
+            record.trace = record.trace or headers.get(entry.headers, b"traceparent") or ""
         if record is not None and fact is not None:
             record.told.add(head.id)
             record.fold(entry.seq, head, fact)

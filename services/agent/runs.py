@@ -8,11 +8,14 @@ from contracts.agents import Agents
 from contracts.errors import ClocheError, RuntimeMissing, SandboxInvalidState
 from contracts.events import agent as facts
 from contracts.state import SandboxState, Status
+from infra import clock
 from infra.bus import reader
 from infra.bus.connection import Bus
 from infra.journal import Journal
 from infra.lifecycles import Lifecycles
+from infra.observing import catalogue
 from services.agent import record as records
+from services.agent.allowance import Allowance
 from services.agent.conductor import Conductor
 from services.agent.pen import Pen
 from services.agent.record import Record
@@ -28,6 +31,7 @@ class Runs:
         journal: Journal,
         lifecycles: Lifecycles,
         settings: Agents,
+        allowance: Allowance,
         runtimes: Mapping[str, Runtime],
         tasks: asyncio.TaskGroup,
     ) -> None:
@@ -35,12 +39,24 @@ class Runs:
         self._journal = journal
         self._lifecycles = lifecycles
         self._settings = settings
+        self._allowance = allowance
         self._runtimes = runtimes
         self._tasks = tasks
         self._open: dict[str, Conductor] = {}
         self._finding = asyncio.Lock()
         self._looked: dict[str, str] = {}
         """Sandboxes whose last run was looked up, and the node that they were of."""
+
+    def show(self) -> None:
+        """What is open, to whoever looks."""
+
+        def pending() -> list[float]:
+            asked = [each.asked_at for open_ in self._open.values() for each in open_.record.pending.values()]
+            return [(clock.now() - moment).total_seconds() for moment in asked]
+
+        self._tasks.create_task(catalogue.runs_open.show(lambda: len(self._open)))
+        self._tasks.create_task(catalogue.approvals_pending.show(lambda: len(pending())))
+        self._tasks.create_task(catalogue.approvals_oldest.show(lambda: max(pending(), default=0.0)))
 
     def runtime(self, name: str) -> Runtime:
         """Raises `RuntimeMissing`."""
@@ -64,6 +80,7 @@ class Runs:
             bus=self._bus,
             journal=self._journal,
             settings=self._settings,
+            allowance=self._allowance,
             standing=standing,
             runtime=self.runtime(record.started.runtime),
             record=record,

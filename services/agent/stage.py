@@ -13,6 +13,7 @@ from contracts.state import SandboxState
 from infra.bus.connection import Bus
 from infra.client.files import Files
 from infra.journal import Journal
+from services.agent.allowance import Allowance
 from services.agent.approving import Approving
 from services.agent.budget import BudgetSpent, overrun
 from services.agent.commands import Commands, Falls
@@ -38,12 +39,14 @@ class Stage:
         settings: Agents,
         state: SandboxState,
         record: Record,
+        allowance: Allowance,
         attempt: int,
         story: str,
         falls: Falls,
     ) -> None:
         self.bus = bus
         self._record = record
+        self._allowance = allowance
         self._pen = Pen(journal, record)
         self._approving = Approving(self._pen, record)
         self._garbage = 0
@@ -94,6 +97,7 @@ class Stage:
         await self._pen.write(key, spent)
         if words := overrun(self._record.started, self._record.spent):
             raise BudgetSpent(words)
+        await self._allowance.after_spending(self._record.sandbox)
 
     async def approve(
         self, key: str, tool: str, arguments: JsonObject, *, call: str | None = None, reason: str = ""

@@ -13,7 +13,10 @@ from contracts.spec import ForkOf, SandboxSpec
 from infra.blobs.blobs import Blobs
 from infra.bus import reader
 from infra.bus.connection import Bus
-from infra.states import state_of
+from infra.bus.page import Entry
+from infra.lineage import lifecycle_at
+from infra.log.choosing import view_of
+from infra.log.view import BlobSource
 from services.agent.pen import Pen
 from services.agent.record import Record
 
@@ -71,18 +74,18 @@ class Transcripts:
         Raises `BlobMissing`, `BlobDamaged`.
         """
         whole: dict[tuple[str, str], bytearray] = {}
-        async for fact in self._facts("transcript"):
+        async for fact, blobs in self._facts("transcript"):
             if isinstance(fact, facts.AgentTranscript):
                 document = whole.setdefault((fact.session, fact.path), bytearray())
                 if fact.replaces:
                     document.clear()
-                document += fact.data.encode() if fact.data is not None else await self._blobs.get(fact.sha256)
+                document += fact.data.encode() if fact.data is not None else await blobs.get(fact.sha256)
         return [Document(session, path, bytes(data)) for (session, path), data in whole.items()]
 
     async def conversation(self, most: int = 200) -> list[Fact]:
         """What was said and done, oldest first, the last `most` of it: for a runtime that can only be told of it."""
         told: list[Fact] = []
-        async for fact in self._facts(None):
+        async for fact, _ in self._facts(None):
             match fact:
                 case facts.AgentMessage(partial=True) | facts.AgentThinking():
                     continue
@@ -90,18 +93,19 @@ class Transcripts:
                     told.append(fact)
         return told[-most:]
 
-    async def _facts(self, kind: str | None) -> AsyncIterator[Fact]:
+    async def _facts(self, kind: str | None) -> AsyncIterator[tuple[Fact, BlobSource]]:
         for place in await self._chain():
+            view = await reader.patiently(self._bus, partial(view_of, sandbox=place.sandbox))
             filters = subjects.events_of(
                 place.sandbox, family=None if kind is None else "agent", kind=kind, scope=place.run
             )
-            async for entry in reader.read(self._bus, filters, 1, follow=False, end=place.end):
+            async for entry in view.read(filters, 1, end=place.end):
                 try:
                     fact = codec.decode_fact(codec.decode_head(entry.data))
                 except Invalid:
                     continue
                 if fact is not None:
-                    yield fact
+                    yield fact, view.blobs
 
     async def _chain(self) -> list[Place]:
         """The runs of this conversation, oldest first, this one at the end."""
@@ -127,18 +131,23 @@ class Found(NamedTuple):
 async def find_run(bus: Bus, sandbox: str, spec: SandboxSpec, run: str, end: int | None = None) -> Found | None:
     """An earlier run of this sandbox, or of one that it was forked from; None where there is none."""
     for _ in range(LONGEST_CHAIN):
-        begun = subjects.event(sandbox, "agent.started", run)
-        entry = await reader.patiently(bus, partial(reader.last, filter_=begun))
+        entry = await reader.patiently(bus, partial(_begun, sandbox=sandbox, run=run))
         fact = None if entry is None else codec.decode_fact(codec.decode_head(entry.data))
         if isinstance(fact, facts.AgentStarted) and entry is not None and (end is None or entry.seq <= end):
             return Found(Place(sandbox, run, end), spec, fact)
         source = spec.workspace.source
-        state = await state_of(bus, source.sandbox) if isinstance(source, ForkOf) else None
-        if state is None or not isinstance(source, ForkOf):
+        if not isinstance(source, ForkOf):
             return None
-        end = source.sequence if end is None else min(end, source.sequence)
-        sandbox, spec = source.sandbox, state.spec
+        end = source.sequence
+        origin = await reader.patiently(bus, partial(lifecycle_at, sandbox=source.sandbox, sequence=end))
+        if origin is None:
+            return None
+        sandbox, spec = source.sandbox, origin.spec
     return None
+
+
+async def _begun(bus: Bus, sandbox: str, run: str) -> Entry | None:
+    return await (await view_of(bus, sandbox)).last(subjects.event(sandbox, "agent.started", run))
 
 
 def _text(data: bytes) -> str | None:

@@ -41,7 +41,7 @@ class ExecutorApp:
             journal = Journal(bus, service=self.name, node=settings.node)
             lifecycles = Lifecycles(bus)
             memory = Memory(lifecycles, providers)
-            attachments = Attachments(settings.data, bus, journal, lifecycles, memory)
+            attachments = Attachments(settings, bus, journal, lifecycles, memory)
             orphans = Orphans(bus, journal, attachments)
             lifecycles.on_change(attachments.give_way)
             lifecycles.on_change(orphans.notice)
@@ -56,6 +56,7 @@ class ExecutorApp:
             places = Places(journal=journal, lifecycles=lifecycles, providers=providers)
             tools = FileTools(data=settings.data, places=places, calls=ToolCalls(journal))
             async with tools, asyncio.TaskGroup() as tasks:
+                tasks.create_task(bus.keep_fresh())
                 tasks.create_task(lifecycles.follow())
                 tasks.create_task(attachments.hold())
                 await lifecycles.caught_up.wait()

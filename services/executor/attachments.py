@@ -5,7 +5,6 @@ import logging
 import signal
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import partial
-from pathlib import Path
 from typing import Any, TypeVar
 
 from contracts import codec, subjects
@@ -17,12 +16,15 @@ from infra.bus.connection import Bus
 from infra.journal import Journal
 from infra.keeper import protocol
 from infra.keeper.client import KeeperClient
-from infra.keeper.launcher import ensure_keeper
+from infra.keeper.launcher import reach_keeper
 from infra.lifecycles import Lifecycles
+from infra.observing import catalogue
+from infra.observing.about import About, about
+from infra.settings import Settings
 from infra.target import Target
-from services.executor import ending
+from services.executor import course, ending, figures
 from services.executor.memory import Memory
-from services.executor.outlet import NOTHING, Outlet, Published, published
+from services.executor.outlet import NOTHING, NoLongerOurs, Outlet, Published, published
 from services.executor.record import ORPHAN, TIMED_OUT, Context, note
 
 logger = logging.getLogger(__name__)
@@ -65,8 +67,9 @@ class Attachments:
     this one has of its commands is told no further, and forgotten once it has ended.
     """
 
-    def __init__(self, data: Path, bus: Bus, journal: Journal, lifecycles: Lifecycles, memory: Memory) -> None:
-        self._data = data
+    def __init__(self, settings: Settings, bus: Bus, journal: Journal, lifecycles: Lifecycles, memory: Memory) -> None:
+        self._data = settings.data
+        self._keeping = settings.keeper
         self._bus = bus
         self._journal = journal
         self._lifecycles = lifecycles
@@ -103,11 +106,17 @@ class Attachments:
         return state is not None and state.node != node and node in state.former_nodes
 
     async def hold(self) -> None:
+        running = catalogue.commands_running.asking(lambda: len(self._attached))
+        with running, catalogue.keeper_up.asking(lambda: self._client is not None):
+            await self._hold()
+
+    async def _hold(self) -> None:
         while True:
             try:
-                async with await ensure_keeper(self._data) as client:
+                async with await reach_keeper(self._data, self._keeping) as client:
                     await self._serve(client)
             except* Unavailable as gone:
+                catalogue.keepers_lost.add()
                 logger.warning("keeper: %s", gone.exceptions[0])
             finally:
                 self._client = None
@@ -123,6 +132,7 @@ class Attachments:
             for listed in await client.list():
                 self._find_again(client, await client.info(listed.exec))
             self._client = client
+            tasks.create_task(figures.watch_slots(client))
             self.ready.set()
             await client.closed()
             raise Unavailable("the keeper has gone")
@@ -133,7 +143,7 @@ class Attachments:
         except Invalid as error:
             logger.warning("record %s is not ours: %s", record.exec, error.message)
             return
-        self._attach(client, context, record.begun_ns, first=record.first)
+        self._attach(client, context, record, first=record.first)
         if record.notes:
             # Somebody was ending it when the executor went away: the grace is over.
             self._spawn(context.key, ending.kill(client, context.key, after_s=0))
@@ -149,18 +159,21 @@ class Attachments:
         # forgotten by now. What is neither attached nor in the log was never begun.
         if self.has(context.key) or (await published(self._bus, context.sandbox, context.exec)).started:
             return
-        begun = await client.start(
-            context.key,
-            target,
-            context.argv,
-            env=environment,
-            cwd=context.cwd,
-            pty=protocol.PtySize(rows=context.pty.rows, cols=context.pty.cols) if context.pty else None,
-            stdin=context.stdin,
-            context=codec.encode(context),
-        )
+        with course.starting(context) as context:
+            begun = await client.start(
+                context.key,
+                target,
+                context.argv,
+                env=environment,
+                cwd=context.cwd,
+                pty=protocol.PtySize(rows=context.pty.rows, cols=context.pty.cols) if context.pty else None,
+                stdin=context.stdin,
+                context=codec.encode(context),
+            )
+        if not begun.already:
+            figures.begun(begun.begun_ns)
         if client is self._client and not self.has(context.key):
-            self._attach(client, context, begun.begun_ns, known=NOTHING)
+            self._attach(client, context, begun, known=NOTHING)
 
     async def end(self, key: str, *, reason: str, first: int, grace_s: float) -> None:
         """Starts to end a command; its record tells when it has."""
@@ -176,18 +189,19 @@ class Attachments:
         self,
         client: KeeperClient,
         context: Context,
-        begun_ns: int,
+        begun: protocol.Started | protocol.ExecInfo,
         *,
         known: Published | None = None,
         first: int = 0,
     ) -> None:
-        outlet = Outlet(self._bus, self._journal, client, self._memory, context, begun_ns)
+        outlet = Outlet(self._bus, self._journal, client, self._memory, context, begun.begun_ns)
         self._attached[context.key] = attachment = Attachment(context.sandbox)
         publish = partial(self._publish, outlet, context, known, first)
         publishing = self._begin(self._until_told(client, context, attachment, publish))
         if context.timeout_ms is None:
             return
-        left_s = context.timeout_ms / 1000 - (clock.now().timestamp() - begun_ns / 1e9)
+        age_s = begun.age_s if begun.age_s is not None else clock.now().timestamp() - begun.begun_ns / 1e9
+        left_s = context.timeout_ms / 1000 - age_s
         reason = note(TIMED_OUT, f"its time limit of {context.timeout_ms} ms is over")
         limit = self._spawn(context.key, ending.at_time_limit(client, context.key, left_s, reason))
         publishing.add_done_callback(lambda _: limit.cancel())
@@ -197,8 +211,9 @@ class Attachments:
     ) -> None:
         """A record that cannot be published stays with the keeper, and must not stop the others."""
         try:
-            if not await attachment.unless_taken(publish):
-                await _forget(client, context)
+            with about(About(context.sandbox, context.exec)):
+                if not await attachment.unless_taken(publish):
+                    await _forget(client, context)
         except Unavailable:
             raise
         except Exception:
@@ -215,7 +230,10 @@ class Attachments:
             if await self._is_told_as_lost(context):
                 return False
             known = await published(self._bus, context.sandbox, context.exec)
-        await outlet.run(known, first)
+        try:
+            await outlet.run(known, first)
+        except NoLongerOurs:
+            return False
         return True
 
     async def _is_told_as_lost(self, context: Context) -> bool:

@@ -70,7 +70,7 @@ class Executor:
         sandbox = subjects.parse_command(subject).sandbox
         match order:
             case RunCommand():
-                await self._run(sandbox, head.id, order)
+                await self._run(sandbox, head.id, order, head.source)
             case InputCommand():
                 await self._input(sandbox, head.id, order)
             case SignalCommand():
@@ -86,7 +86,7 @@ class Executor:
             place = await self._place(state)
             await self._attachments.with_keeper(lambda keeper: keeper.prepare(place.target, place.environment))
 
-    async def _run(self, sandbox: str, exec_id: str, order: RunCommand) -> None:
+    async def _run(self, sandbox: str, exec_id: str, order: RunCommand, by: str) -> None:
         state = await self._state(sandbox)
         refusal = may_run(state, order, sandbox=sandbox, node=self._journal.node)
         if refusal is not None:
@@ -95,7 +95,7 @@ class Executor:
         assert state is not None
         try:
             self._check_side_door(order)
-            await self._start(context_of(sandbox, exec_id, order, state.workspace), order, state)
+            await self._start(context_of(sandbox, exec_id, order, state.workspace, by), order, state)
         except ClocheError as error:
             await self._refuse(sandbox, exec_id, error)
 

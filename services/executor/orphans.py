@@ -7,12 +7,14 @@ import logging
 from contracts import codec, subjects
 from contracts.errors import ClocheError, Conflict
 from contracts.events.command import CommandLost
+from contracts.nodes import DRAINED
 from contracts.proof import TERMINAL
 from contracts.recovery import is_recovering
 from contracts.state import SandboxState
 from infra import clock
 from infra.bus import reader
 from infra.bus.connection import Bus
+from infra.bus.freshness import STALE_S
 from infra.bus.publisher import Expect, append
 from infra.journal import Journal
 from services.executor.attachments import Attachments
@@ -21,11 +23,14 @@ from services.executor.record import ORPHAN, key_of
 
 logger = logging.getLogger(__name__)
 
-GIVEN_WAY_S = 2.0
-"""A node that is alive and has just lost the sandbox may be telling of its commands yet."""
+GIVEN_WAY_S = STALE_S + 1.0
+"""A node that is alive and has just lost the sandbox may be telling of its commands yet. One whose processes were
+stopped for longer than `STALE_S` asks the log first."""
 TRY_AGAIN_S = 1.0
 CONFLICTS_TOLERATED = 8
 CAUSE = "node_lost"
+DRAINED_CAUSE = "node_drained"
+DETAIL = 1000
 
 
 class Orphans:
@@ -84,7 +89,7 @@ class Orphans:
         for exec_id in await self._open(sandbox, start):
             await self._attachments.ready.wait()
             if not self._attachments.has(key_of(sandbox, exec_id)):
-                await self._tell_lost(sandbox, exec_id)
+                await self._tell_lost(state, exec_id)
         if not await self._open(sandbox, start):
             self._all_ended_before[sandbox] = state.lifecycle_sequence
 
@@ -102,8 +107,9 @@ class Orphans:
                 running.pop(subject.scope, None)
         return list(running)
 
-    async def _tell_lost(self, sandbox: str, exec_id: str) -> None:
+    async def _tell_lost(self, state: SandboxState, exec_id: str) -> None:
         """Unless somebody tells of it meanwhile: whatever comes between is looked at first. Raises `Conflict`."""
+        sandbox, why = state.sandbox, "" if state.recovery is None else state.recovery.reason
         whole = subjects.events_of(sandbox, family="command", scope=exec_id)[0]
         for _ in range(CONFLICTS_TOLERATED):
             last = await reader.last(self._bus, whole)
@@ -111,8 +117,9 @@ class Orphans:
                 return
             totals = await totals_in_log(self._bus, sandbox, exec_id)
             node = codec.decode_head(last.data).node
-            detail = f"node {node}, which ran it, has lost the sandbox or the record of it"
-            lost = CommandLost(exec=exec_id, cause=CAUSE, detail=detail, totals=totals)
+            detail = f"node {node}, which ran it, has lost the sandbox or the record of it: {why}"[:DETAIL]
+            cause = DRAINED_CAUSE if why == DRAINED else CAUSE
+            lost = CommandLost(exec=exec_id, cause=cause, detail=detail, totals=totals)
             written = self._journal.write(sandbox, lost, id=f"{sandbox}.{exec_id}.{ORPHAN}", command=exec_id)
             try:
                 await append(self._bus, written.subject, written.payload, written.id, expect=Expect(whole, last.seq))

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import msgspec
 
 from contracts import codec, subjects
+from contracts.errors import Conflict
 from contracts.events.command import CommandInput, CommandLost, CommandOutput, Stream, Totals
 from contracts.message import Fact
 from contracts.proof import TERMINAL
@@ -19,6 +20,8 @@ from infra.keeper.client import KeeperClient
 from infra.keeper.frame import STREAMS, Frame, Kind
 from infra.keeper.spool import SpoolReader
 from infra.secrets.seams import StreamMask
+from services.executor import course
+from services.executor.figures import ENDS, Course
 from services.executor.memory import Memory
 from services.executor.record import OUT_OF_MEMORY, Context, fact_of, started, time_of, was_killed
 
@@ -27,7 +30,10 @@ START = "start"
 END = "-end"
 FRAMES_BETWEEN_PAUSES = 64
 TOGETHER_S = 0.012
-ENDS = frozenset({Kind.EXIT, Kind.LOST, Kind.FAILED})
+
+
+class NoLongerOurs(Conflict):
+    """Another node speaks for the sandbox."""
 
 
 class Published(NamedTuple):
@@ -85,6 +91,7 @@ class Outlet:
         self._begun_ns = begun_ns
         self._on_their_way: collections.deque[tuple[asyncio.Future[Ack], int]] = collections.deque()
         self._confirmed = 0
+        self._course = Course(begun_ns)
         self._masks: dict[Kind, StreamMask] = {}
 
     async def run(self, known: Published, first: int = 0) -> None:
@@ -94,7 +101,7 @@ class Outlet:
         key = self._context.key
         spool = SpoolReader(self._keeper.spool_dir(key))
         position, ended, is_started = first, known.ended, known.started
-        async with OutStream(self._bus) as out:
+        async with OutStream(self._bus, may_speak=self._check_owner) as out:
             while True:
                 for frame in map(self._masked, spool.frames(position)):
                     if not is_started and frame.kind != Kind.FAILED:
@@ -104,7 +111,10 @@ class Outlet:
                         await self._publish(out, frame, known, ended=ended)
                     elif frame.index % FRAMES_BETWEEN_PAUSES == 0:
                         await asyncio.sleep(0)
-                    ended = ended or frame.kind in ENDS
+                    if frame.kind in ENDS:
+                        # Also where the log has it already: whoever told it there may have died before it told us.
+                        course.ended(self._context, self._begun_ns, frame)
+                        ended = True
                     position = frame.next_position
                     if frame.kind == Kind.CLOSED:
                         await out.flush()
@@ -117,6 +127,12 @@ class Outlet:
                     is_started = True
                 await self._confirm()
                 await self._keeper.wait(key, position)
+
+    async def _check_owner(self) -> None:
+        """Raises `NoLongerOurs`, `Unavailable`."""
+        state = await self._journal.lifecycle(self._context.sandbox)
+        if state is not None and state.node != self._journal.node:
+            raise NoLongerOurs(f"node {state.node!r} has sandbox {state.sandbox!r} now")
 
     async def _grows_at_once(self, key: str, position: int) -> bool:
         """A command that is over in a moment is told whole, once it is: until then it has the machine for itself."""
@@ -139,6 +155,7 @@ class Outlet:
         fact = fact_of(frame, self._context, ended=ended)
         if fact is None:
             return
+        self._course.tell(frame)
         mark = str(frame.index)
         if frame.kind in ENDS:
             # A record that lost its tail to a power cut ends at an index that the log has already.

@@ -55,13 +55,17 @@ class Context(Struct, frozen=True, kw_only=True):
     stdin: bool
     timeout_ms: int | None
     asker: str
+    by: str = ""
+    """Absent in what a keeper holds for an earlier version."""
+    trace: str = ""
+    """What its process is a part of, for whoever sees it end; so may this."""
 
     @property
     def key(self) -> str:
         return key_of(self.sandbox, self.exec)
 
 
-def context_of(sandbox: str, exec_id: str, order: RunCommand, workspace: str) -> Context:
+def context_of(sandbox: str, exec_id: str, order: RunCommand, workspace: str, by: str = "") -> Context:
     """Raises `Invalid` for a command line that is too large to be on the record."""
     context = Context(
         sandbox=sandbox,
@@ -73,6 +77,7 @@ def context_of(sandbox: str, exec_id: str, order: RunCommand, workspace: str) ->
         stdin=order.stdin or order.pty is not None,
         timeout_ms=order.timeout_ms,
         asker=order.asker,
+        by=by,
     )
     if (size := len(codec.encode(started(context)))) > STARTED_BYTES:
         raise Invalid(f"the command line is too large: {size} bytes, {STARTED_BYTES} at most; use a file or stdin")
@@ -89,6 +94,7 @@ def started(context: Context) -> facts.CommandStarted:
         stdin=context.stdin,
         timeout_ms=context.timeout_ms,
         asker=Asker(context.asker),
+        by=context.by,
     )
 
 

@@ -52,7 +52,7 @@ class ToolCalls:
 
     async def invoked(self, sandbox: str, call: str, tool: str, request: FileRequest) -> None:
         """Raises `Unavailable` when the log does not take it in time: it may or may not be stored."""
-        fact = ToolInvoked(call=call, tool=tool, arguments=arguments_of(request))
+        fact = ToolInvoked(call=call, tool=tool, arguments=arguments_of(request), by=request.by)
         try:
             async with asyncio.timeout(STORED_WITHIN_S):
                 await self._append(sandbox, fact, f"{sandbox}.{call}.invoked", request.asked_by)

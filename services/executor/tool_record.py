@@ -15,12 +15,15 @@ from contracts.message import JsonObject
 SHOWN = 200
 """Characters of a text in the arguments."""
 TEXTS = ("old", "new")
+ASKERS = ("asked_by", "by")
+"""Fields of the event itself."""
 
 
 def arguments_of(request: FileRequest) -> JsonObject:
     """Never the content of a file; longer texts only as they begin."""
     arguments: JsonObject = {name: value for name, value in msgspec.to_builtins(request).items() if value is not None}
-    arguments.pop("asked_by", None)
+    for name in ASKERS:
+        arguments.pop(name, None)
     if isinstance(request, WriteFile):
         arguments["characters"] = len(arguments.pop("content"))
     for name in TEXTS:

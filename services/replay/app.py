@@ -1,17 +1,31 @@
 """Replay: the read model, and answers about the present and the past."""
 
 import asyncio
+from contextlib import AsyncExitStack
 
 from contracts import streams
 from infra.access import open_as
 from infra.bus.broker import make_broker
 from infra.bus.kv import Bucket
+from infra.journal import Journal
+from infra.observing.store import watch_store
 from infra.service import Ready
 from infra.settings import Settings
-from services.replay import loop
+from services.replay.archive.imports import open_imports
+from services.replay.archive.routes import served_place
+from services.replay.audit.part import AuditPart
+from services.replay.expiring import Expiring
+from services.replay.files import FilesInTime
 from services.replay.handlers import Historian
-from services.replay.projection import Projection
-from services.replay.routes import add_routes
+from services.replay.past.part import PastStates
+from services.replay.playing.orders import ReplayOrders
+from services.replay.playing.stage import Stage
+from services.replay.present import Present
+from services.replay.quotas import QuotasInUse
+from services.replay.read_model import ReadModel
+from services.replay.rebuilding import Rebuilder
+from services.replay.routes import add_routes, take_orders
+from services.replay.screens.part import Screens
 
 
 class ReplayApp:
@@ -21,17 +35,40 @@ class ReplayApp:
         self._settings = settings
 
     async def serve(self, ready: Ready) -> None:
-        async with open_as(self._settings, self.name) as bus:
-            bucket = Bucket(bus, streams.SANDBOXES_BUCKET)
-            projection = Projection()
-            start = await loop.restore(bucket, projection)
-            changed = asyncio.Event()
+        async with open_as(self._settings, self.name) as bus, AsyncExitStack() as closed_with:
+            model = ReadModel(bus, look_s=self._settings.intervals.leftovers_s)
+            await model.restore()
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(loop.follow(bus, projection, start, changed))
-                tasks.create_task(loop.flush(bucket, projection, changed))
+                tasks.create_task(model.run())
+                tasks.create_task(watch_store(bus))
+                past = PastStates(bus, self._settings, model.projection)
+                tasks.create_task(past.run())
+                screens = Screens(bus, self._settings, past.answers()["state"])
+                rebuilder = Rebuilder(model, [past.forget, screens.forget], tasks=tasks)
+                stage = Stage(bus, Bucket(bus, streams.REPLAYS_BUCKET), self._settings.replay, screens.together)
+                tasks.create_task(stage.run())
+                journal = Journal(bus, service=self.name, node=self._settings.node)
+                audit = AuditPart(bus, self._settings, journal)
+                tasks.create_task(audit.run())
+                tasks.create_task(Expiring(bus, self._settings.retention).run())
+                imports = await closed_with.enter_async_context(open_imports(bus))
                 broker = make_broker(bus)
-                add_routes(broker, Historian(bus, projection))
+                historian = Historian(
+                    Present(bus, model.projection).answers(),
+                    past.answers(),
+                    screens.answers(),
+                    rebuilder.answers(),
+                    FilesInTime(bus).answers(),
+                    stage.answers(),
+                    imports.answers(),
+                    audit.answers(),
+                    QuotasInUse(bus, self._settings.quotas, tasks).answers(),
+                )
+                add_routes(broker, historian)
+                await closed_with.enter_async_context(served_place(bus, historian, imports.place))
                 await broker.start()
+                orders = {"replay": ReplayOrders(bus, stage).handle, "audit": audit.handle}
+                tasks.create_task(take_orders(bus, journal, orders))
                 try:
                     ready()
                     await asyncio.Event().wait()

@@ -16,17 +16,25 @@ from contracts.history import FileAt, FilesAt, ListFilesAt, ReadFileAt
 from contracts.manifest import Entry, Tree
 from contracts.payload import pack
 from contracts.spelling import parts, spell, unspell
-from infra.blobs.blobs import Blobs
 from infra.blobs.pieces import Pieces
-from infra.bus import page, reader
 from infra.bus.connection import Bus
+from infra.log.choosing import view_of
+from infra.log.view import LogView
 from infra.manifest.history import tree_at
+from services.replay.handlers import Answers
 from services.replay.projection import PAGE_BYTES
 
 REMEMBERED_TREES = 8
 REMEMBERED_ENTRIES = 500_000
 BUILT_AT_ONCE = 4
 """A large tree keeps few others waiting, and few are in memory at a time."""
+
+
+class _Key(NamedTuple):
+    sandbox: str
+    sequence: int
+    stored_at: str
+    """By which the event with that sequence is known again."""
 
 
 class _Listed(NamedTuple):
@@ -41,16 +49,19 @@ class FilesInTime:
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
-        self._blobs = Blobs(bus)
         self._pieces = Pieces(bus)
-        self._trees: OrderedDict[tuple[str, int], _Listed] = OrderedDict()
-        self._building: weakref.WeakValueDictionary[tuple[str, int], asyncio.Lock] = weakref.WeakValueDictionary()
+        self._trees: OrderedDict[_Key, _Listed] = OrderedDict()
+        self._building: weakref.WeakValueDictionary[_Key, asyncio.Lock] = weakref.WeakValueDictionary()
         self._places = asyncio.Semaphore(BUILT_AT_ONCE)
+
+    def answers(self) -> Answers:
+        return {"files": self.list, "file": self.read}
 
     async def list(self, query: ListFilesAt) -> FilesAt:
         """Raises `SandboxFileNotFound`, `Invalid`, `Unavailable`, and what the manifest's blob raises."""
-        sequence = await self._sequence(query.at)
-        listed = await self._listed(query.sandbox, sequence)
+        view = await view_of(self._bus, query.sandbox)
+        sequence = await _sequence(view, query.at)
+        listed = await self._listed(view, query.sandbox, sequence)
         path = _path(query.path, query.path_bytes, listed.workspace)
         after = None if query.after is None else _raw_cursor(query.after)
         entries: list[Entry] = []
@@ -67,8 +78,9 @@ class FilesInTime:
 
     async def read(self, query: ReadFileAt) -> FileAt:
         """Raises what `list` raises, and what the content's blob raises."""
-        sequence = await self._sequence(query.at)
-        listed = await self._listed(query.sandbox, sequence)
+        view = await view_of(self._bus, query.sandbox)
+        sequence = await _sequence(view, query.at)
+        listed = await self._listed(view, query.sandbox, sequence)
         entry = _entry(listed, _path(query.path, query.path_bytes, listed.workspace))
         data = await self._pieces.read(_blob(entry), query.offset, query.max_bytes)
         packed = pack(data)
@@ -82,29 +94,24 @@ class FilesInTime:
             more=query.offset + len(data) < entry.size,
         )
 
-    async def _sequence(self, at: int | None) -> int:
-        last = (await reader.bounds(self._bus)).last
-        if at is not None and at > last:
-            raise Invalid(f"the log ends at sequence {last}: nothing is known of {at}")
-        return last if at is None else at
-
-    async def _listed(self, sandbox: str, sequence: int) -> _Listed:
+    async def _listed(self, view: LogView, sandbox: str, sequence: int) -> _Listed:
         """The same tree for all sequences up to the next event that changes it."""
-        newest = await page.fetch_lasts(
-            self._bus, [subjects.lifecycle(sandbox), subjects.file_events(sandbox)], up_to=sequence
-        )
-        key = (sandbox, max((entry.seq for entry in newest), default=0))
+        changes = await view.lasts([subjects.lifecycle(sandbox), subjects.file_events(sandbox)], up_to=sequence)
+        newest = max(changes, key=lambda entry: entry.seq, default=None)
+        # A log that lost its end gives a sequence again, to an event of another time.
+        key = _Key(sandbox, 0, "") if newest is None else _Key(sandbox, newest.seq, newest.stored_at)
         async with self._building.setdefault(key, asyncio.Lock()):
             if (listed := self._trees.get(key)) is None:
                 async with self._places:
-                    listed = await self._build(*key)
+                    listed = await self._build(sandbox, key.sequence)
             self._trees[key] = listed
             self._trees.move_to_end(key)
             self._forget_some()
             return listed
 
     async def _build(self, sandbox: str, sequence: int) -> _Listed:
-        found = await tree_at(self._bus, self._blobs, sandbox, sequence) if sequence else None
+        view = await view_of(self._bus, sandbox)
+        found = await tree_at(view, sandbox, sequence) if sequence else None
         if found is None:
             raise SandboxFileNotFound(f"nothing of the files of {sandbox!r} is on record up to there")
         return _Listed(found.workspace, found.tree, await asyncio.to_thread(sorted, found.tree))
@@ -115,6 +122,13 @@ class FilesInTime:
             or sum(len(listed.paths) for listed in self._trees.values()) > REMEMBERED_ENTRIES
         ):
             self._trees.popitem(last=False)
+
+
+async def _sequence(view: LogView, at: int | None) -> int:
+    last = (await view.bounds()).last
+    if at is not None and at > last:
+        raise Invalid(f"the log ends at sequence {last}: nothing is known of {at}")
+    return last if at is None else at
 
 
 def _path(text: str, encoded: str | None, workspace: str) -> bytes:

@@ -1,58 +1,34 @@
-"""Keeps the read model at the head of the log, and a copy of it in the KV bucket."""
+"""Keeps the read model at the head of the log."""
 
 import asyncio
 import logging
+from collections.abc import Callable
 
-from contracts import codec
 from contracts.errors import Invalid
-from contracts.state import SandboxState
-from infra.bus import reader
+from infra.bus import gaps, reader
 from infra.bus.connection import Bus
-from infra.bus.kv import Bucket
-from services.replay.projection import Projection, filters
+from infra.bus.gaps import Gap
+from services.replay.projection import Projection, filters, head_of
 
 logger = logging.getLogger(__name__)
 
-CURSOR = "_cursor"
-"""No sandbox can be called so: ids begin with a letter or digit."""
-FLUSH_S = 0.1
 
+async def follow(
+    bus: Bus, projection: Projection, start: int, changed: asyncio.Event, doubt: Callable[[], None]
+) -> None:
+    """For ever, until cancelled. `doubt` where the log lacks what was applied, or has given its sequences again."""
 
-async def restore(bucket: Bucket, projection: Projection) -> int:
-    """What the bucket remembers; returns the sequence to go on from. A bucket that is lost or damaged means from 1."""
-    start = 1
-    for key, value in (await bucket.all()).items():
+    def lacking(gap: Gap) -> None:
+        gaps.warn(gap)
+        if gap.first <= projection.applied:
+            projection.rewind(gap.first - 1)
+            doubt()
+
+    async for entry in reader.read(bus, filters(), start, follow=True, on_gap=lacking):
         try:
-            if key == CURSOR:
-                start = codec.decode(value, int) + 1
-            else:
-                projection.restore(codec.decode(value, SandboxState))
-        except Invalid:
-            return 1
-    return start
-
-
-async def follow(bus: Bus, projection: Projection, start: int, changed: asyncio.Event) -> None:
-    """For ever, until cancelled."""
-    async for entry in reader.read(bus, filters(), start, follow=True):
-        try:
-            projection.apply(entry.seq, codec.decode_head(entry.data))
+            projection.apply(entry.seq, head_of(entry))
         except Invalid as error:
             logger.error("event %d cannot be read: %s", entry.seq, error.message)  # noqa: TRY400
+        else:
+            projection.stored_at = entry.stored_at
         changed.set()
-
-
-async def flush(bucket: Bucket, projection: Projection, changed: asyncio.Event) -> None:
-    """For ever: states first, the cursor last, so that a crash between repeats work and never skips any."""
-    while True:
-        await changed.wait()
-        # Not at once: what follows within a moment goes along, and a short command has the machine for itself.
-        await asyncio.sleep(FLUSH_S)
-        changed.clear()
-        applied = projection.applied
-        for state in projection.take_dirty():
-            try:
-                await bucket.put(state.sandbox, codec.encode(state))
-            except Invalid as error:
-                logger.error("the state of %s cannot be kept: %s", state.sandbox, error.message)  # noqa: TRY400
-        await bucket.put(CURSOR, codec.encode(applied))

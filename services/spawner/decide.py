@@ -17,6 +17,8 @@ class Step(StrEnum):
     CREATE = "create"
     FINISH_CREATING = "finish_creating"
     START = "start"
+    FINISH_STARTING = "finish_starting"
+    """It runs by this very order, and may have found no room at its place in the log."""
     STOP = "stop"
     PAUSE = "pause"
     RESUME = "resume"
@@ -72,12 +74,14 @@ def decide(
     state: SandboxState | None, order: Order, *, sandbox: str, command: str, node: str, now: datetime.datetime
 ) -> Decision:
     """The step to take; `refusal` is set when there is none, and may be retryable."""
-    if isinstance(order, orders.CreateSandbox):
+    if isinstance(order, orders.CreateSandbox | orders.ForkSandbox):
         return _decide_create(state, sandbox=sandbox, command=command, node=node)
     if state is None:
         return _refuse(SandboxNotFound(f"there is no sandbox {sandbox!r}"))
     if state.recovery is not None and state.recovery.command == command and state.node == node and is_recovering(state):
         return Decision(Step.FINISH_RECOVERING)
+    if _was_just_started(state, order, command) and state.node == node:
+        return Decision(Step.FINISH_STARTING)
     if command in state.obeyed:
         return Decision(Step.NOTHING)
     if isinstance(order, orders.RecoverSandbox):
@@ -106,6 +110,10 @@ def _decide_create(state: SandboxState | None, *, sandbox: str, command: str, no
     if state.status == Status.CREATING and state.node == node:
         return Decision(Step.FINISH_CREATING)
     return Decision(Step.NOTHING)
+
+
+def _was_just_started(state: SandboxState, order: Order, command: str) -> bool:
+    return isinstance(order, orders.StartSandbox) and state.status == Status.RUNNING and state.obeyed[-1:] == (command,)
 
 
 def _lives(state: SandboxState, instance: str) -> bool:

@@ -4,14 +4,20 @@ import asyncio
 import logging
 from pathlib import Path
 
-from contracts.errors import Invalid, SandboxCreationFailed, Unavailable
+import msgspec
+from msgspec.structs import replace
+
+from contracts import subjects
+from contracts.errors import Invalid, SandboxCreationFailed, SandboxNotFound, Unavailable
 from contracts.events.file import EntryKind
-from contracts.spec import ForkOf, SandboxSpec
+from contracts.spec import ForkOf, SandboxSpec, merge
 from contracts.spelling import spell
 from infra.access import open_as
-from infra.blobs.blobs import Blobs
 from infra.bus import reader
 from infra.bus.connection import Bus
+from infra.lineage import lifecycle_at
+from infra.log.choosing import view_of
+from infra.log.live import LiveView
 from infra.manifest.history import base_at, tree_at
 from infra.manifest.restore import Restored, restore
 from infra.sandbox.forking import Fill
@@ -37,17 +43,45 @@ class Forks:
             return
         await self.check_past(source.sandbox, source.sequence)
 
+    async def spec(self, sandbox: str, origin: ForkOf, given: bytes | msgspec.Raw) -> SandboxSpec:
+        """As the origin's was then, its network included, with what is given laid over it.
+
+        Raises `SandboxNotFound` where there was no such sandbox then, `Invalid`, `Unavailable`.
+        """
+        if sandbox == origin.sandbox:
+            raise Invalid(f"a fork of {sandbox!r} needs an id of its own")
+        state = await lifecycle_at(self._bus, origin.sandbox, origin.sequence)
+        if state is None:
+            raise SandboxNotFound(f"there was no sandbox {origin.sandbox!r} at sequence {origin.sequence}")
+        workspace = replace(state.spec.workspace, source=origin)
+        spec = merge(replace(state.spec, isolation=state.isolation, workspace=workspace), given)
+        if spec.workspace.source != origin:
+            raise Invalid("the files of a fork are those of its origin: leave workspace.source out")
+        return spec
+
     async def check_past(self, sandbox: str, sequence: int) -> None:
         """Raises `Invalid` where nothing of its files is on record then, `Unavailable`."""
-        if sequence > (last := (await reader.bounds(self._bus)).last):
+        view = await view_of(self._bus, sandbox)
+        if sequence > (last := (await view.bounds()).last):
             raise Invalid(f"sequence {sequence}: the log ends at {last}")
-        if await base_at(self._bus, sandbox, sequence) is None:
-            raise Invalid(_nothing(ForkOf(sandbox=sandbox, sequence=sequence)))
+        if await base_at(view, sandbox, sequence) is None:
+            ready = await view.first(subjects.event(sandbox, "file.ready"), start=sequence)
+            later = "" if ready is None else f": they are from sequence {ready.seq} on"
+            raise Invalid(_nothing(ForkOf(sandbox=sandbox, sequence=sequence)) + later)
 
     async def newest(self, sandbox: str) -> int | None:
         """A sequence that has the last that is known of its files; None where nothing is. Raises `Unavailable`."""
         last = (await reader.bounds(self._bus)).last
-        return last if await base_at(self._bus, sandbox, last) is not None else None
+        return last if await base_at(LiveView(self._bus), sandbox, last) is not None else None
+
+    async def not_kept(self, sandbox: str, sequence: int) -> list[str]:
+        """Paths of its files at a sequence whose contents nobody has but the workspace itself. Raises `Unavailable`."""
+        found = await tree_at(LiveView(self._bus), sandbox, sequence)
+        tree = {} if found is None else found.tree
+        lacking = [
+            each.path for each in tree.values() if each.kind == EntryKind.FILE and each.size and each.blob is None
+        ]
+        return sorted(lacking)
 
     def fill(self, sandbox: str, spec: SandboxSpec) -> Fill | None:
         """What restores the files of a fork; None for a sandbox that is none."""
@@ -88,14 +122,14 @@ class Forks:
 
 
 async def _restore(bus: Bus, source: ForkOf, directory: Path, owner: int | None, most_bytes: int) -> Restored:
-    blobs = Blobs(bus)
-    found = await tree_at(bus, blobs, source.sandbox, source.sequence)
+    view = await view_of(bus, source.sandbox)
+    found = await tree_at(view, source.sandbox, source.sequence)
     if found is None:
         raise Invalid(_nothing(source))
     size = sum(entry.size for entry in found.tree.values() if entry.kind == EntryKind.FILE and entry.blob)
     if size > most_bytes:
         raise SandboxCreationFailed(f"workspace: {size} bytes are more than resources.disk_mb")
-    return await restore(found.tree, blobs, directory, owner, owner)
+    return await restore(found.tree, view.blobs, directory, owner, owner)
 
 
 def _nothing(source: ForkOf) -> str:

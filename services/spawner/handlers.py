@@ -10,6 +10,7 @@ import msgspec
 
 from contracts import codec, subjects
 from contracts.commands import sandbox as orders
+from contracts.commands.node import DrainNode, LoseNode
 from contracts.errors import (
     ClocheError,
     Conflict,
@@ -22,16 +23,21 @@ from contracts.errors import (
 from contracts.events import sandbox as facts
 from contracts.message import Fact, Order
 from contracts.recovery import is_recovering
-from contracts.spec import Isolation, NetworkMode, SandboxSpec, merge, merge_network
+from contracts.spec import ForkOf, Isolation, NetworkMode, SandboxSpec, merge, merge_network
 from contracts.state import SandboxState, Status
 from infra import clock
 from infra.journal import Journal
+from infra.observing.tracing import step
 from infra.sandbox.base import Created, CreateRequest, Provider
 from infra.sandbox.side_door import HoldsSecret, block_secrets
+from services.spawner import figures
+from services.spawner.admission import Admission
 from services.spawner.attaching import Attaching
 from services.spawner.decide import Decision, Step, decide
 from services.spawner.flushing import Flushing
 from services.spawner.forks import Forks
+from services.spawner.node_orders import NodeOrders
+from services.spawner.placing import Places
 from services.spawner.progress import Reporter
 from services.spawner.recovering import Recoveries
 from services.spawner.worktrees import Worktrees
@@ -43,6 +49,10 @@ class Asked(NamedTuple):
     sandbox: str
     command: str
     order: Order
+    origin: str = ""
+    """The sandbox that it is to be a fork of."""
+    by: str = ""
+    """Whoever asked. Empty where what they asked for is gone on with after a crash."""
 
 
 class Spawner:
@@ -56,7 +66,10 @@ class Spawner:
         host_env: Mapping[str, str],
         holds_secret: HoldsSecret,
         secret_notes: Callable[[SandboxSpec], tuple[str, ...]],
-        is_full: Callable[[], bool],
+        is_full: Callable[[str], bool],
+        places: Places,
+        nodes: NodeOrders,
+        admission: Admission,
         pool: AbstractAsyncContextManager[object],
         reporter: Reporter,
         worktrees: Worktrees,
@@ -73,6 +86,9 @@ class Spawner:
         self._holds_secret = holds_secret
         self._secret_notes = secret_notes
         self._is_full = is_full
+        self._places = places
+        self._nodes = nodes
+        self._admission = admission
         self._pool = pool
         self._reporter = reporter
         self._worktrees = worktrees
@@ -85,9 +101,31 @@ class Spawner:
     async def handle(self, subject: str, raw: bytes) -> None:
         """Raises the refusal as a `ClocheError`: retryable = ask again later, otherwise it is a dead letter."""
         head, order = codec.decode_command(subject, raw)
-        sandbox = subjects.parse_command(subject).sandbox
-        async with self.lane(sandbox):
-            await self._obey(Asked(sandbox, head.id, order))
+        to = subjects.parse_command(subject)
+        if isinstance(order, DrainNode | LoseNode):
+            await self._nodes.obey(order, head.id, by=head.source)
+            return
+        sandbox = to.sandbox
+        asked = Asked(sandbox, head.id, order, by=head.source)
+        if isinstance(order, orders.ForkSandbox):
+            asked = Asked(order.fork, head.id, order, origin=sandbox, by=head.source)
+        async with self.lane(asked.sandbox):
+            spec = await self._offered(asked) if to.node == subjects.ANY_NODE else None
+            if spec is None:
+                await self._obey(asked)
+                return
+            await self._places.admit(asked.command, asked.sandbox, spec)
+            with self._places.kept(asked.sandbox, spec):
+                await self._obey(asked)
+
+    async def _offered(self, asked: Asked) -> SandboxSpec | None:
+        """What a node would have to have for it; None where there is nothing to place."""
+        state = await self._journal.lifecycle(asked.sandbox)
+        if isinstance(asked.order, orders.RecoverSandbox):
+            if state is None or asked.command in state.obeyed:
+                return None
+            return msgspec.structs.replace(state.spec, isolation=state.isolation)
+        return None if state is not None else await self._wanted(asked)
 
     async def go_on(self, sandbox: str) -> None:
         """With what was begun for it on this node and is not finished, if anything. Raises a `ClocheError`."""
@@ -135,6 +173,10 @@ class Spawner:
             state = await self._claim(asked)
         assert state is not None
         if decision.step in (Step.CREATE, Step.FINISH_CREATING):
+            refusal = await self._admission.verdict(asked.sandbox, state.lifecycle_sequence)
+            if refusal is not None:
+                await self._append(asked, facts.SandboxFailed(failure=refusal.failure()), state.lifecycle_sequence)
+                return
             await self._bring_up(asked, state)
             return
         provider = self._provider(state.isolation)
@@ -143,33 +185,50 @@ class Spawner:
     async def _move(self, step: Step, provider: Provider, asked: Asked, state: SandboxState) -> None:
         match step, asked.order:
             case Step.START, _:
-                started = await provider.start(asked.sandbox)
-                await self._attaching.before_commands(state, started.instance)
-                await self._append(asked, facts.SandboxStarted(instance=started.instance), state.lifecycle_sequence)
+                await self._start(provider, asked, state)
+            case Step.FINISH_STARTING, _:
+                await self._stop_if_refused(provider, asked, state.lifecycle_sequence)
             case Step.STOP, orders.StopSandbox() as order:
                 await self._stop(provider, asked, order, state)
             case Step.PAUSE, _:
                 await provider.pause(asked.sandbox)
-                await self._append(asked, facts.SandboxPaused(), state.lifecycle_sequence)
+                await self._append(asked, facts.SandboxPaused(by=asked.by), state.lifecycle_sequence)
             case Step.RESUME, _:
                 await provider.resume(asked.sandbox)
-                await self._append(asked, facts.SandboxResumed(), state.lifecycle_sequence)
+                await self._append(asked, facts.SandboxResumed(by=asked.by), state.lifecycle_sequence)
             case Step.REMOVE, orders.RemoveSandbox(reason=reason):
                 reason += await self._worktrees.rescue(provider, state)
                 reason += await self._flushing.before_removal(provider, state)
                 await provider.remove(asked.sandbox)
-                await self._append(asked, facts.SandboxRemoved(reason=reason), state.lifecycle_sequence)
+                await self._append(asked, facts.SandboxRemoved(reason=reason, by=asked.by), state.lifecycle_sequence)
             case Step.SNAPSHOT, orders.SnapshotSandbox(label=label):
                 await self._snapshot(asked, label, state)
             case Step.CHANGE_NETWORK, orders.ChangeNetwork(network=given):
-                changed = facts.SandboxNetworkChanged(network=merge_network(state.spec.network, given))
+                network = merge_network(state.spec.network, given)
+                changed = facts.SandboxNetworkChanged(network=network, by=asked.by)
                 await self._append(asked, changed, state.lifecycle_sequence)
             case Step.RECOVER, orders.RecoverSandbox() as order:
-                await self._recoveries.begin(provider, order, asked.command, state)
+                await self._recoveries.begin(provider, order, asked.command, state, by=asked.by)
             case Step.FINISH_RECOVERING, _:
                 await self._recoveries.finish(provider, state)
             case Step.GIVE_UP, orders.RecoverSandbox() as order:
                 await self._recoveries.give_up(provider, order, asked.command, state)
+
+    async def _start(self, provider: Provider, asked: Asked, state: SandboxState) -> None:
+        await self._admission.before_starting(state)
+        started = await provider.start(asked.sandbox)
+        await self._attaching.before_commands(state, started.instance)
+        begun = facts.SandboxStarted(instance=started.instance, by=asked.by)
+        sequence = await self._append(asked, begun, state.lifecycle_sequence)
+        await self._stop_if_refused(provider, asked, sequence)
+
+    async def _stop_if_refused(self, provider: Provider, asked: Asked, sequence: int) -> None:
+        """Whoever was started at `sequence` and found no room there."""
+        refusal = await self._admission.verdict(asked.sandbox, sequence)
+        if refusal is not None:
+            await provider.stop(asked.sandbox, 0)
+            stopped = facts.SandboxStopped(reason=refusal.message, failure=refusal.failure())
+            await self._append(asked, stopped, sequence)
 
     async def _stop(self, provider: Provider, asked: Asked, order: orders.StopSandbox, state: SandboxState) -> None:
         try:
@@ -178,7 +237,7 @@ class Spawner:
             # Its recovery has not come so far, or it is ended for being lost.
             if not is_recovering(state) and order.failure is None:
                 raise
-        stopped = facts.SandboxStopped(reason=order.reason, failure=order.failure)
+        stopped = facts.SandboxStopped(reason=order.reason, failure=order.failure, by=asked.by)
         await self._append(asked, stopped, state.lifecycle_sequence)
 
     async def _snapshot(self, asked: Asked, label: str | None, state: SandboxState) -> None:
@@ -192,24 +251,33 @@ class Spawner:
             size=flushed.bytes,
             label=label,
             sequence=flushed.sequence,
+            by=asked.by,
         )
         await self._append(asked, fact, state.lifecycle_sequence)
 
     async def _claim(self, asked: Asked) -> SandboxState:
-        assert isinstance(asked.order, orders.CreateSandbox)
-        if self._is_full():
+        if self._is_full(asked.sandbox):
             raise SandboxResourceLimitExceeded(f"node {self._journal.node!r} has no room: see CLOCHE_MAX_SANDBOXES")
-        spec = block_secrets(merge(self._defaults, asked.order.spec), self._host_env, self._holds_secret)
+        spec = block_secrets(await self._wanted(asked), self._host_env, self._holds_secret)
         isolation = spec.isolation or self._default_isolation
         self._provider(isolation)
+        await self._admission.before_creating(spec, asked.by)
         await self._forks.check(spec)
         spec = await self._worktrees.pin(asked.sandbox, msgspec.structs.replace(spec, isolation=isolation))
-        creating = facts.SandboxCreating(spec=spec, isolation=isolation, node=self._journal.node)
+        creating = facts.SandboxCreating(spec=spec, isolation=isolation, node=self._journal.node, by=asked.by)
         await self._append(asked, creating, 0)
         state = await self._journal.lifecycle(asked.sandbox)
         if state is None or state.status != Status.CREATING:
             raise Conflict(f"sandbox {asked.sandbox!r} moved on at once")
         return state
+
+    async def _wanted(self, asked: Asked) -> SandboxSpec:
+        match asked.order:
+            case orders.CreateSandbox(spec=given):
+                return merge(self._defaults, given)
+            case orders.ForkSandbox(sequence=sequence, spec=given):
+                return await self._forks.spec(asked.sandbox, ForkOf(sandbox=asked.origin, sequence=sequence), given)
+        raise Invalid(f"{type(asked.order).__name__} makes no sandbox")
 
     async def _bring_up(self, asked: Asked, state: SandboxState) -> None:
         provider = self._provider(state.isolation)
@@ -221,9 +289,11 @@ class Spawner:
             fill=self._forks.fill(asked.sandbox, state.spec),
         )
         try:
-            async with self._pool, self._reporter.about(asked.sandbox):
-                created = await provider.create(request)
-                started = await provider.start(asked.sandbox)
+            async with figures.creating(), self._pool, self._reporter.about(asked.sandbox):
+                with step("provider create", {"cloche.isolation": state.isolation.value}):
+                    created = await provider.create(request)
+                with step("provider start", {}):
+                    started = await provider.start(asked.sandbox)
         except (ClocheError, OSError) as error:
             failure = _failure_of(error)
             with suppress(ClocheError, OSError):
@@ -237,7 +307,7 @@ class Spawner:
         if state.spec.workspace.source is not None:
             # Commands come once it is started: what they change is told only if it was known before.
             await self._flushing.first_look(asked.sandbox)
-        await self._append(asked, facts.SandboxStarted(instance=started.instance), last)
+        await self._append(asked, facts.SandboxStarted(instance=started.instance, by=asked.by), last)
 
     def _created(self, created: Created, state: SandboxState, way: str | None) -> facts.SandboxCreated:
         enforcement: dict[str, str] = msgspec.to_builtins(created.enforcement)

@@ -42,6 +42,8 @@ class Pool:
         self._busy = 0
         self._touched = 0.0
         self._taken = asyncio.Event()
+        self.ready = 0
+        """Blanks, when it last looked."""
 
     async def __aenter__(self) -> Self:
         """While a sandbox is being made for somebody, no blank is."""
@@ -77,6 +79,13 @@ class Pool:
                     await provider.prepare(spec)
             except (ClocheError, OSError) as error:
                 logger.info("no blank %s sandbox: %s", spec.isolation, error)
+        await self._count()
+
+    async def _count(self) -> None:
+        self.ready = 0
+        for provider in self._providers.values():
+            with suppress(ClocheError, OSError):
+                self.ready += sum((await provider.blanks()).values())
 
     async def _until_quiet(self) -> None:
         loop = asyncio.get_running_loop()

@@ -31,6 +31,8 @@ from infra.sandbox.base import CreateRequest, Provider
 from infra.sandbox.base import SandboxState as Seen
 from infra.sandbox.forking import Fill
 from infra.sandbox.side_door import HoldsSecret, block_secrets
+from services.spawner import figures
+from services.spawner.admission import Admission
 from services.spawner.attaching import Attaching
 from services.spawner.causes import died_with_its_engine, last_cause, time_down
 from services.spawner.flushing import Flushing
@@ -56,7 +58,8 @@ class Recoveries:
         reporter: Reporter,
         host_env: Mapping[str, str],
         holds_secret: HoldsSecret,
-        is_full: Callable[[], bool],
+        is_full: Callable[[str], bool],
+        admission: Admission,
         later: Callable[[str, float], None],
     ) -> None:
         """`later` has what is unfinished of a sandbox gone on with, after so many seconds."""
@@ -70,19 +73,24 @@ class Recoveries:
         self._host_env = host_env
         self._holds_secret = holds_secret
         self._is_full = is_full
+        self._admission = admission
         self._later = later
 
-    async def begin(self, provider: Provider, order: RecoverSandbox, command: str, state: SandboxState) -> None:
+    async def begin(
+        self, provider: Provider, order: RecoverSandbox, command: str, state: SandboxState, *, by: str
+    ) -> None:
         """From now on it is this node's. Raises `Conflict` when somebody else was faster, `Invalid` for a sequence at
         which nothing of its files is on record.
         """
-        if state.node != self._journal.node and self._is_full():
+        if state.node != self._journal.node and self._is_full(state.sandbox):
             raise SandboxResourceLimitExceeded(f"node {self._journal.node!r} has no room: see CLOCHE_MAX_SANDBOXES")
+        await self._admission.before_starting(state)
         recovering = SandboxRecovering(
             attempt=0 if order.instance is None else attempts_used(state, clock.now()) + 1,
             reason=order.reason,
             node=self._journal.node,
             sequence=await self._sequence(provider, order.sequence, state),
+            by=by,
         )
         await self._journal.move(state.sandbox, recovering, expected=state.lifecycle_sequence, command=command)
         claimed = await self._journal.lifecycle(state.sandbox)
@@ -93,6 +101,10 @@ class Recoveries:
     async def finish(self, provider: Provider, state: SandboxState) -> None:
         """As often as it takes: what fails is tried again later, until its attempts are spent."""
         recovery = _underway(state)
+        refusal = await self._admission.verdict(state.sandbox, state.lifecycle_sequence)
+        if refusal is not None:
+            await self._move(state, SandboxFailed(failure=refusal.failure()))
+            return
         try:
             async with self._pool, self._reporter.about(state.sandbox):
                 instance = await self._bring_back(provider, recovery, state)
@@ -108,6 +120,7 @@ class Recoveries:
             notes=self._forks.take_notes(state.sandbox) + await time_down(self._bus, state, clock.now()),
         )
         await self._move(state, recovered)
+        figures.recovered(recovery, "recovered")
 
     async def give_up(self, provider: Provider, order: RecoverSandbox, command: str, state: SandboxState) -> None:
         """It died too often. Its workspace stays, for a person to look at and to recover."""
@@ -123,6 +136,7 @@ class Recoveries:
         )
         failed = SandboxFailed(failure=failure)
         await self._journal.move(state.sandbox, failed, expected=state.lifecycle_sequence, command=command)
+        figures.recovered(None, "given_up")
 
     async def _sequence(self, provider: Provider, wanted: int | None, state: SandboxState) -> int | None:
         """Where its files are taken from; None = they are here, newer than any record, or there is no record."""
@@ -179,6 +193,7 @@ class Recoveries:
             details |= await last_cause(self._journal, state.sandbox)
             message = f"it cannot be recovered: {failure.message}"[:REASON_CHARACTERS]
             await self._move(state, SandboxFailed(failure=Failure(code=failure.code, message=message, details=details)))
+            figures.recovered(recovery, "failed")
 
     async def _try_again(self, provider: Provider, recovery: Recovery, state: SandboxState, failure: Failure) -> None:
         logger.warning("%s is not recovered by attempt %d: %s", state.sandbox, recovery.attempt, failure.message)
@@ -190,6 +205,7 @@ class Recoveries:
             sequence=recovery.sequence or await self._sequence(provider, None, state),
         )
         await self._move(state, again)
+        figures.recovered(recovery, "retried")
         self._later(state.sandbox, backoff_ms(state, recovery.attempt) / 1000)
 
     async def _move(self, state: SandboxState, fact: Fact) -> None:

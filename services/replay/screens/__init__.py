@@ -1,0 +1,1 @@
+"""What terminals showed, at any sequence of the log."""
