@@ -135,6 +135,5 @@ def _removed(state: SandboxState, head: int) -> Iterator[Advice]:
 
 
 def _fork(state: SandboxState, head: int, setting: str | None, why: str) -> Advice:
-    source = f'{{"kind":"fork","sandbox":"{state.sandbox}","sequence":{head}}}'
-    more = f"--set {setting} " if setting else ""
-    return Advice(do=f"cloche create {more}--set workspace.source='{source}'", why=why)
+    more = f" --set {setting}" if setting else ""
+    return Advice(do=f"cloche fork {state.sandbox} --at {head}{more}", why=why)

@@ -14,6 +14,7 @@ from contracts.events import agent as facts
 from contracts.runs import RunState, RunStatus
 from infra.client.agent import Agent
 from infra.client.agent_run import AgentRun
+from infra.words.escaping import printable
 from services.cli.agent_answers import chosen, named, require_seen
 from services.cli.agent_beginning import first_of, say_or_go_on
 from services.cli.agent_following import past
@@ -22,7 +23,6 @@ from services.cli.agent_narrator import Hints, Narrator
 from services.cli.agent_question import answered_lines, question_lines
 from services.cli.agent_screen import Prompt, Screen, window
 from services.cli.agent_surroundings import KINDS
-from services.cli.escaping import printable
 from services.cli.line_editor import Leave, LineEditor
 
 HINTS = Hints("/approve", "/reject", "why", "say something", "/pending")

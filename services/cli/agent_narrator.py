@@ -12,6 +12,7 @@ from contracts.events import agent
 from contracts.message import Fact
 from contracts.runs import RunState
 from infra.client.agent_run import AgentRun, RunEvent
+from infra.words.escaping import printable
 from services.cli.agent_gutter import GUTTER, straight
 from services.cli.agent_phrases import (
     LONGEST,
@@ -26,7 +27,6 @@ from services.cli.agent_phrases import (
 )
 from services.cli.agent_question import STYLE, arguments_of, question_lines
 from services.cli.agent_surroundings import surroundings
-from services.cli.escaping import printable
 
 REMEMBERED = 256
 

@@ -3,12 +3,13 @@
 from rich.text import Text
 
 from contracts.agents import subject_of
+from contracts.askers import asker
 from contracts.events.agent import AgentMetrics
 from contracts.message import JsonObject
 from contracts.runs import RunState, from_guardian
+from infra.words.agent_summaries import TOO_DEEP, plain
+from infra.words.escaping import printable
 from services.cli.agent_gutter import GUTTER, below, straight
-from services.cli.agent_summaries import TOO_DEEP, plain
-from services.cli.escaping import printable
 
 LONGEST = 2000
 """Characters of one line."""
@@ -56,7 +57,7 @@ def about(arguments: JsonObject) -> Text:
 def who(by: str) -> str:
     if from_guardian(by):
         return "guardian"
-    return printable(by, SUBJECT) or "user"
+    return printable(asker(by), SUBJECT) or "user"
 
 
 def because(reason: str) -> str:

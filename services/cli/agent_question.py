@@ -13,9 +13,9 @@ from rich.text import Text
 from contracts.agents import SUBJECTS
 from contracts.events.agent import AgentApprovalRequested
 from contracts.message import JsonObject
+from infra.words.agent_summaries import TOO_DEEP, as_json
+from infra.words.escaping import CONTINUED, printable
 from services.cli.agent_gutter import GUTTER
-from services.cli.agent_summaries import TOO_DEEP, as_json
-from services.cli.escaping import CONTINUED, printable
 
 MOST_LINES = 20
 MOST_CHARACTERS = 2000

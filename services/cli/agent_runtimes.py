@@ -8,10 +8,10 @@ from rich.text import Text
 
 from contracts.commands.agent import StartAgent
 from contracts.errors import ClocheError, Invalid, RuntimeMissing
+from infra.words.escaping import printable
 from services.agent.runtimes.registry import load_runtimes
 from services.agent.runtimes.runtime import Runtime
 from services.cli import show
-from services.cli.escaping import printable
 
 WIDE = 1000
 SCRIPT = "script"

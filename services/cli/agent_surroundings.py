@@ -4,7 +4,7 @@ from rich.text import Text
 
 from contracts.events import file, guardian, health, network, sandbox
 from contracts.message import Fact
-from services.cli.escaping import printable
+from infra.words.escaping import printable
 
 KINDS = (
     "file.created", "file.modified", "file.deleted", "file.moved", "file.batch", "network.denied", "network.asked",

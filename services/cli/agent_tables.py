@@ -12,10 +12,10 @@ from contracts.agents import ApprovalRule
 from contracts.events.agent import AgentStarted
 from contracts.runs import RunState, RunStatus
 from infra.client.agent import Asked
+from infra.words.escaping import printable
 from services.cli.agent_phrases import SUBJECT, lines_of, money, seconds, spent
 from services.cli.agent_question import STYLE, question_lines
 from services.cli.agent_screen import print_lines
-from services.cli.escaping import printable
 
 WIDE = 1000
 SHORT = 60

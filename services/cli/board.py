@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from functools import partial
 
 from msgspec.structs import replace
 
@@ -12,6 +13,7 @@ from contracts.queries import ListSandboxes
 from contracts.state import SandboxState, Status, apply
 from infra import clock
 from infra.bus import reader
+from infra.bus.connection import Bus
 from infra.client import Cloche
 from infra.client.vitals import Vitals, follow, newest
 from services.cli.use import ALIVE, Seen, seen
@@ -32,30 +34,36 @@ class Board:
         self._every_s = every_s
         self._states: dict[str, SandboxState] = {}
         self._vitals: dict[str, Vitals] = {}
-        self._applied = 0
+        self._applied: dict[int, int] = {}
+        """By partition."""
         self.changed = asyncio.Event()
         """Set when a sandbox has moved on."""
 
     @property
     def is_connected(self) -> bool:
-        return self._cloche.bus.is_connected
+        return all(part.bus.is_connected for part in self._cloche.parts.values())
 
     async def load(self, query: ListSandboxes) -> None:
         """Asks the read model, and for the newest vitals where there are any. Raises `Unavailable`."""
-        query = replace(query, limit=PAGE)
+        parts = self._cloche.parts
+        await asyncio.gather(*(self._load(number, part, replace(query, limit=PAGE)) for number, part in parts.items()))
+
+    async def _load(self, number: int, part: Cloche, query: ListSandboxes) -> None:
+        found: list[str] = []
         while True:
-            page = await self._cloche.sandboxes(query)
+            page = await part.sandboxes(query)
             self._states |= {state.sandbox: state for state in page.sandboxes}
+            found += [state.sandbox for state in page.sandboxes if state.status in ALIVE]
             # What was written while later pages came is read from the log again, and applied once.
-            self._applied = self._applied or page.applied_sequence
+            self._applied.setdefault(number, page.applied_sequence)
             if not page.more:
                 break
             query = replace(query, after=page.sandboxes[-1].sandbox)
         with contextlib.suppress(Unavailable):
-            self._vitals |= await newest(self._cloche.bus, self.alive())
+            self._vitals |= await newest(part.bus, found)
 
-    def alive(self) -> list[str]:
-        return [state.sandbox for state in self._states.values() if state.status in ALIVE]
+    def _alive(self, part: Cloche) -> list[str]:
+        return [name for name, state in self._states.items() if state.status in ALIVE and part.holds(name)]
 
     def rows(self) -> list[Seen]:
         """As of now, by name."""
@@ -68,16 +76,17 @@ class Board:
     async def follow(self) -> None:
         """For ever, through restarts of NATS and of every service."""
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(follow(self._cloche.bus, self._vitals, self.alive))
-            tasks.create_task(self._follow_states())
+            for number, part in self._cloche.parts.items():
+                tasks.create_task(follow(part.bus, self._vitals, partial(self._alive, part)))
+                tasks.create_task(self._follow_states(part.bus, self._applied.get(number, 0) + 1))
 
-    async def _follow_states(self) -> None:
+    async def _follow_states(self, bus: Bus, start: int) -> None:
         filters = [*subjects.events_of(family="sandbox"), *subjects.events_of(family="health")]
         for kind in ("started", *TERMINAL):
             filters += subjects.events_of(family="command", kind=kind, scope="*")
         for kind in RUN_KINDS:
             filters += subjects.events_of(family="agent", kind=kind, scope="*")
-        async for entry in reader.read(self._cloche.bus, filters, self._applied + 1, follow=True):
+        async for entry in reader.read(bus, filters, start, follow=True):
             self._move(entry)
 
     def _move(self, entry: reader.Entry) -> None:

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from contracts.runs import RunState
-from services.cli.escaping import printable
+from infra.words.escaping import printable
 from services.cli.measures import percent, size
 from services.cli.use import NOTHING, Seen
 

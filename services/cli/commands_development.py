@@ -48,9 +48,9 @@ def bench(
     only: Annotated[list[str] | None, typer.Option(metavar="NAME", help="This benchmark. May be repeated.")] = None,
 ) -> None:
     """Measure against the bare alternatives, in one run."""
-    from services.cli.bench import Choice, find_swe_rex, measure
+    from services.cli.bench import Choice, find_browser, find_swe_rex, measure
 
-    choice = Choice(only=tuple(only or ()), image=docker, swe_rex=find_swe_rex(swe_rex))
+    choice = Choice(only=tuple(only or ()), image=docker, browser=find_browser(), swe_rex=find_swe_rex(swe_rex))
     raise typer.Exit(asyncio.run(measure(choice, quick=quick, write=write)))
 
 
@@ -71,15 +71,18 @@ def schema(
     check: Annotated[bool, typer.Option("--check", help="Only say whether the files are current.")] = False,
     directory: Annotated[Path, typer.Option(help="Where the files are.")] = Path("docs"),
 ) -> None:
-    """Write AsyncAPI 3 and JSON Schema of every message to docs/."""
-    stale = [name for name, text in documents().items() if not _is(directory / name, text)]
+    """Write AsyncAPI 3 and JSON Schema of every message, and OpenAPI of the gateway, to docs/."""
+    from services.gateway.openapi import document
+
+    current = {**documents(), document.FILE: document.text()}
+    stale = [name for name, text in current.items() if not _is(directory / name, text)]
     if check:
         if stale:
             print(f"not current: {', '.join(stale)}; run `cloche schema`", file=sys.stderr)
         raise typer.Exit(1 if stale else 0)
     directory.mkdir(parents=True, exist_ok=True)
     for name in stale:
-        (directory / name).write_text(documents()[name])
+        (directory / name).write_text(current[name])
         print(f"wrote {directory / name}")
 
 

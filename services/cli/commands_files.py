@@ -16,9 +16,9 @@ from contracts.files import MAX_WRITE_CHARACTERS, FileContent, FileEntry, FileRe
 from contracts.payload import unpack
 from contracts.transfers import TransferDone
 from infra.client.files import Files
+from infra.words.escaping import printable
 from services.cli import commands_history, show
 from services.cli.entry_line import entry_line
-from services.cli.escaping import printable
 from services.cli.passthrough import STDOUT, write_all
 from services.cli.session import connected
 from services.cli.words import say

@@ -7,7 +7,8 @@ import typer
 
 from infra.access import open_as
 from infra.manifest.garbage import Swept, collect_garbage
-from infra.settings import load
+from infra.realms import parts
+from infra.settings import Settings, load
 from services.cli.session import connected
 
 
@@ -21,11 +22,15 @@ def gc() -> None:
     Nothing that the log still names is touched: the log forgets only by its own limits (`limits.log_max_age_s`).
     """
 
-    async def go() -> Swept:
-        settings = load(os.environ)
-        async with connected(), open_as(settings, "file_watcher") as bus:
-            return await collect_garbage(bus, settings.data / "run")
+    async def go() -> list[Swept]:
+        async with connected():
+            return [await _sweep(part) for part in parts(load(os.environ))]
 
-    swept = asyncio.run(go())
-    unfinished = f" and {swept.leftovers} unfinished uploads" if swept.leftovers else ""
-    print(f"removed {swept.removed} blobs of {swept.bytes} bytes{unfinished}, kept {swept.kept}")
+    for swept in asyncio.run(go()):
+        unfinished = f" and {swept.leftovers} unfinished uploads" if swept.leftovers else ""
+        print(f"removed {swept.removed} blobs of {swept.bytes} bytes{unfinished}, kept {swept.kept}")
+
+
+async def _sweep(settings: Settings) -> Swept:
+    async with open_as(settings, "file_watcher") as bus:
+        return await collect_garbage(bus, settings.data / "run")

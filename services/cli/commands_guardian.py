@@ -16,8 +16,8 @@ from infra import clock
 from infra.bus import page, reader
 from infra.bus.connection import Bus
 from infra.settings import load
+from infra.words.escaping import printable
 from services.cli import show
-from services.cli.escaping import printable
 from services.cli.progress_line import ProgressLine
 from services.cli.session import connected
 from services.cli.values import specification
@@ -73,10 +73,11 @@ def back_test(
     async def go() -> History:
         async with connected() as cloche:
             begin = (await cloche.sandbox(sandbox_id)).state.first_sequence if sandbox_id else 1
-            span = await _span(cloche.bus, start, to)
+            bus = cloche.bus_of(sandbox_id) if sandbox_id else cloche.bus
+            span = await _span(bus, start, to)
             history = History(bound, since=span.first, since_ms=span.begin_ms)
             with ProgressLine("judging the log") as line:
-                async for judged in _judge(cloche.bus, history, span, begin, sandbox_id or "*", line):
+                async for judged in _judge(bus, history, span, begin, sandbox_id or "*", line):
                     counts[judged.decision.finding.rule] += 1
                     line.clear()
                     _tell(judged, json=json)

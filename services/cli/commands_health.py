@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.live import Live
 
 from contracts import codec
-from contracts.errors import Invalid, SandboxNotFound, Unavailable
+from contracts.errors import Invalid, SandboxInvalidState, SandboxNotFound, Unavailable
 from contracts.ids import is_token
 from contracts.queries import ListSandboxes
 from contracts.state import SandboxState
@@ -20,6 +20,8 @@ from infra import clock
 from infra.bus import reader
 from infra.client import Cloche
 from infra.client.vitals import newest
+from infra.log.choosing import view_of
+from infra.log.live import LiveView
 from infra.settings import load
 from services.cli import columns, show
 from services.cli.board import Board
@@ -142,9 +144,12 @@ def why(
 
 
 async def _story(cloche: Cloche, sandbox: str, shown: int) -> Story:
+    if not isinstance(await view_of(cloche.bus_of(sandbox), sandbox), LiveView):
+        raise SandboxInvalidState(f"sandbox {sandbox!r} was imported: see `cloche show {sandbox}`")
     plot = Plot(shown)
-    head = (await reader.bounds(cloche.bus)).last
-    async for entry in reader.read(cloche.bus, filters(sandbox), 1, follow=False):
+    bus = cloche.bus_of(sandbox)
+    head = (await reader.bounds(bus)).last
+    async for entry in reader.read(bus, filters(sandbox), 1, follow=False):
         with suppress(Invalid):
             plot.feed(entry.seq, codec.decode_head(entry.data))
     unseen_since = None if plot.state is None else await _unseen_since(cloche, plot.state)
@@ -157,7 +162,7 @@ async def _story(cloche: Cloche, sandbox: str, shown: int) -> Story:
 async def _unseen_since(cloche: Cloche, state: SandboxState) -> datetime.datetime | None:
     """Set where somebody should have looked at it by now. Without vitals nothing is known of that."""
     try:
-        vitals = await newest(cloche.bus, [state.sandbox])
+        vitals = await newest(cloche.bus_of(state.sandbox), [state.sandbox])
     except Unavailable:
         return None
     row = seen(state, vitals.get(state.sandbox), now=clock.now(), every_s=load(os.environ).intervals.health_s)

@@ -15,10 +15,10 @@ from contracts.manifest import Entry, Tree
 from infra.client import Sandbox
 from infra.client.history import FileHistory, Past
 from infra.watching.unified import unified
+from infra.words.escaping import printable
 from services.cli import show
 from services.cli.diff_colours import coloured
 from services.cli.entry_line import entry_line, entry_name
-from services.cli.escaping import printable
 from services.cli.passthrough import STDOUT, write_all
 from services.cli.session import connected
 

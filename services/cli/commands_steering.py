@@ -11,12 +11,12 @@ from contracts.queries import ListSandboxes
 from infra import clock
 from infra.client import Cloche, Sandbox
 from infra.client.agent import Agent, Asked, Said
+from infra.words.agent_summaries import TOO_DEEP, as_json
 from services.cli import agent_tables, show
 from services.cli.agent_answers import named, require_seen
 from services.cli.agent_asking import Json, SandboxId, Text, ask, print_said
 from services.cli.agent_question import answered_lines
 from services.cli.agent_screen import print_lines
-from services.cli.agent_summaries import TOO_DEEP, as_json
 from services.cli.agent_tables import Asking
 from services.cli.words import say as tell
 

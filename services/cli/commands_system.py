@@ -1,18 +1,19 @@
-"""`up`, `down`, `doctor`: the node itself."""
+"""`up`, `node`, `down`, `doctor`: the node itself."""
 
 import asyncio
 import os
 import sys
-from typing import Annotated
+import threading
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Annotated, Any, Protocol
 
 import typer
 
 from contracts.errors import ClocheError, Unavailable
-from infra.access import open_as
-from infra.bus.provision import apply, plan, wanted
-from infra.embedded.users import ADMIN
 from infra.settings import Settings, load
 from services.cli import daemon
+from services.cli.gateway_note import find_gateway
 from services.cli.running import Running, find
 from services.cli.session import passing
 from services.cli.words import say
@@ -20,9 +21,9 @@ from services.cli.words import say
 
 def register(app: typer.Typer) -> None:
     app.command("up")(up)
+    app.command("node")(node)
     app.command("down")(down)
     app.command("doctor")(doctor_command)
-    app.command("provision")(provision)
 
 
 def up(
@@ -35,16 +36,55 @@ def up(
         if (running := find(settings.data)) is None:
             running = asyncio.run(daemon.start(settings))
         passing(settings.data).unlink(missing_ok=True)
-        print(f"up on {running.url}, data in {settings.data}")
+        print(up_words(settings, running), flush=True)
+        _have_dashboard(settings)
         return
-    _serve(settings, ready_fd)
+    from services.cli.node import serve
+
+    _serve(settings, ready_fd, partial(serve, settings))
 
 
-def _serve(settings: Settings, ready_fd: int | None) -> None:
+def node() -> None:
+    """Run all services of this host against the servers at CLOCHE_URL, as CLOCHE_NODE, and keep them running.
+
+    `cloche provision` comes first, once. Ctrl-C or SIGTERM ends it; what runs in sandboxes goes on, and the next
+    `cloche node` on the same data directory finds it again.
+    """
+    from services.cli.node import join
+
+    settings = load(os.environ)
+    _serve(settings, None, partial(join, settings, tell=say))
+
+
+def _have_dashboard(settings: Settings) -> None:
+    """In a checkout the page is built at its first use. Nothing waits for it but the page."""
+    from services.dashboard.build import FIRST_USE_S, ensure_built
+
+    if settings.gateway.enabled:
+        ensure_built(say, FIRST_USE_S)
+
+
+def up_words(settings: Settings, running: Running) -> str:
+    return "\n".join([f"up on {running.url}, data in {settings.data}", *_gateway_words(settings)])
+
+
+def _gateway_words(settings: Settings) -> list[str]:
+    note = find_gateway(settings.data)
+    if note is None:
+        return []
+    how = "" if note.token else "; `cloche token` makes a token for it, `cloche open` goes in"
+    taken = "" if note.instead_of is None else f" (port {note.instead_of} is taken)"
+    return [f"dashboard: {note.entrance}{taken}{how}"]
+
+
+class Serve(Protocol):
+    def __call__(self, *, ready: Callable[[Running], None]) -> Coroutine[Any, Any, None]: ...
+
+
+def _serve(settings: Settings, ready_fd: int | None, serve: Serve) -> None:
     import uvloop
 
     from infra.service import mask_log_of, start_logging, until_told
-    from services.cli.node import serve
 
     start_logging()
     mask_log_of(settings)
@@ -57,10 +97,11 @@ def _serve(settings: Settings, ready_fd: int | None) -> None:
             os.write(ready_fd, daemon.READY)
             os.close(ready_fd)
         else:
-            say(f"up on {running.url}, data in {settings.data}\nCtrl-C ends it; what runs in sandboxes goes on")
+            say(f"{up_words(settings, running)}\nCtrl-C ends it; what runs in sandboxes goes on")
+            threading.Thread(target=_have_dashboard, args=[settings], daemon=True).start()
 
     try:
-        uvloop.run(until_told(serve(settings, ready)))
+        uvloop.run(until_told(serve(ready=ready)))
     except* ClocheError as errors:
         message = str(errors.exceptions[0])
         if ready_fd is not None:
@@ -83,23 +124,3 @@ def doctor_command(json: Annotated[bool, typer.Option("--json", help="One JSON o
     from services.cli import doctor
 
     raise typer.Exit(asyncio.run(doctor.report(load(os.environ), json=json)))
-
-
-def provision(
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would change.")] = False,
-) -> None:
-    """Make the streams and consumers of a running NATS agree with this version. `up` does it by itself."""
-
-    async def go() -> None:
-        settings = load(os.environ)
-        async with open_as(settings, ADMIN) as admin:
-            changes = await plan(admin, wanted(settings.limits, [settings.node]))
-            if not changes:
-                say("nothing to change")
-            elif dry_run:
-                for change in changes:
-                    print(f"would {change.what}")
-            else:
-                await apply(admin, changes, tell=print)
-
-    asyncio.run(go())

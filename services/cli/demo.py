@@ -18,6 +18,7 @@ from infra.client import Cloche, CommandResult, Execution, Sandbox
 from infra.embedded import store
 from infra.embedded.process import Identity, wait_end
 from infra.keeper.launcher import end_keeper
+from infra.realms import parts
 from infra.settings import Settings, load
 from services.cli import daemon
 from services.cli.running import find
@@ -121,7 +122,7 @@ async def _rest(sandbox: Sandbox, exec_id: str) -> bytes:
 async def _replay(cloche: Cloche) -> Summary:
     title("5. The sandbox is gone; its record is not")
     proof = Proof()
-    async for entry in reader.read(cloche.bus, [subjects.LOG], 1, follow=False):
+    async for entry in reader.read(cloche.bus_of("demo"), [subjects.LOG], 1, follow=False):
         head = codec.decode_head(entry.data)
         proof.feed(entry.seq, head)
         event_line(entry.seq, head)
@@ -145,10 +146,11 @@ def _close(whole: bytes, summary: Summary) -> int:
         "the proof that no byte is missing and none is there twice",
     ):
         console.print(Text(f"  • {line}"), soft_wrap=True)
-    console.print(Text("\nNext: ./cloche run -- sh    or    ./cloche --help"))
+    console.print(Text("\nNext: ./cloche run -- sh    ./cloche up -d && ./cloche open    ./cloche --help"))
     return 0 if complete else 1
 
 
 async def _end_keeper(settings: Settings) -> None:
-    await end_keeper(settings.data, force=True)
+    for part in parts(settings):
+        await end_keeper(part.data, force=True)
     sys.stdout.flush()

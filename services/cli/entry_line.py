@@ -6,7 +6,7 @@ import stat
 from contracts.events.file import EntryKind
 from contracts.files import FileEntry
 from contracts.manifest import Entry
-from services.cli.escaping import printable
+from infra.words.escaping import printable
 
 _KINDS = {EntryKind.FILE: "-", EntryKind.DIRECTORY: "d", EntryKind.SYMLINK: "l"}
 

@@ -7,6 +7,7 @@ import sys
 import typer
 
 from contracts.errors import ClocheError
+from services.cli.hints import hint
 
 HELP = """Sealed sandboxes for AI agents, with everything that happens in them on one durable, replayable log.
 
@@ -17,7 +18,17 @@ MODULES: dict[str, tuple[str, ...]] = {
     "commands_run": ("run", "exec"),
     "commands_sandbox": ("create", "ps", "stop", "start", "pause", "resume", "snapshot", "recover", "rm", "kill"),
     "commands_health": ("top", "why"),
-    "commands_record": ("events", "logs", "verify"),
+    "commands_record": ("events", "logs"),
+    "commands_state": ("state", "rebuild"),
+    "commands_screen": ("screen",),
+    "commands_show": ("show",),
+    "commands_replay": ("replay",),
+    "commands_fork": ("fork",),
+    "commands_compare": ("compare",),
+    "commands_export": ("export", "import"),
+    "commands_verify": ("verify",),
+    "commands_backup": ("backup", "restore"),
+    "commands_audit": ("audit",),
     "commands_files": ("files",),
     "commands_worktree": ("diff", "commit"),
     "commands_garbage": ("gc",),
@@ -26,7 +37,13 @@ MODULES: dict[str, tuple[str, ...]] = {
     "commands_guardian": ("guardian",),
     "commands_agent": ("agent",),
     "commands_mcp": ("mcp",),
-    "commands_system": ("up", "down", "doctor", "provision"),
+    "commands_open": ("open",),
+    "commands_quotas": ("quotas",),
+    "commands_token": ("token",),
+    "commands_system": ("up", "node", "down", "doctor"),
+    "commands_servers": ("nats", "provision"),
+    "commands_nodes": ("nodes", "drain"),
+    "commands_dashboard": ("dashboard",),
     "commands_devcontainer": ("devcontainer",),
     "commands_development": ("demo", "test", "bench", "schema"),
 }
@@ -60,7 +77,7 @@ def main() -> None:
     try:
         make_app(sys.argv[1] if len(sys.argv) > 1 else None)(prog_name="cloche")
     except ClocheError as error:
-        print(f"cloche: {error.message}", file=sys.stderr)
+        print(f"cloche: {error.message}{hint(error)}", file=sys.stderr)
         sys.exit(2 if error.http_status < 500 else 1)
     except BrokenPipeError:
         sys.stderr.close()

@@ -29,6 +29,11 @@ def percent(value: float) -> str:
     return f"{value:.1f}%" if value < 9.95 else f"{value:.0f}%"
 
 
+def counted(count: int, noun: str, several: str = "") -> str:
+    """`1 command`, `1,200 commands`."""
+    return f"{count:,} {noun if count == 1 else several or f'{noun}s'}"
+
+
 def duration(milliseconds: float) -> str:
     """`90 s`, `10 min`, `1.5 h`."""
     seconds = milliseconds / 1000

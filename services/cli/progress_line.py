@@ -6,6 +6,7 @@ from types import TracebackType
 from typing import Self
 
 EVERY_S = 0.2
+BAR = 20
 ERASED = "\r\033[K"
 
 
@@ -32,7 +33,9 @@ class ProgressLine:
         self._next_s = now + EVERY_S
         self._is_drawn = True
         percent = 100 * done // max(whole, 1)
-        print(f"{ERASED}{self._words}: {done:,} of {whole:,} ({percent} %)", end="", file=sys.stderr, flush=True)
+        bar = "#" * min(BAR * done // max(whole, 1), BAR)
+        text = f"{self._words} [{bar:-<{BAR}}] {done:,} of {whole:,} ({percent} %)"
+        print(f"{ERASED}{text}", end="", file=sys.stderr, flush=True)
 
     def clear(self) -> None:
         if self._is_drawn:

@@ -10,10 +10,10 @@ from contracts.events.network import NetworkAllowed, NetworkDenied
 from contracts.spec import Network, NetworkMode, UnknownHost
 from infra import clock
 from infra.client.network import Request
+from infra.words.escaping import printable
+from infra.words.summaries import of_network
 from services.cli import show
-from services.cli.escaping import printable
 from services.cli.measures import size
-from services.cli.summaries import of_network
 from services.cli.words import say
 
 HEAD = f"{'TIME':<12} {'STATUS':<7} {'OUT':>6} {'IN':>6} {'TOOK':>8}  REQUEST"

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from contracts.askers import asker
 from contracts.events import sandbox
 from contracts.events.agent import AgentCompleted, AgentError, AgentStarted
 from contracts.events.audit import DeadLetter
@@ -165,7 +166,8 @@ def by(noted: Noted, plot: Plot) -> str:
     unasked = isinstance(noted.fact, sandbox.SandboxStopped) and noted.fact.failure is not None
     if unasked and command.startswith(MONITOR):
         return f"by the health monitor (command {command})"
-    return f"as command {command} asked"
+    who = asker(getattr(noted.fact, "by", ""))
+    return f"by {who} (command {command})" if who else f"as command {command} asked"
 
 
 def because(reason: str) -> str:

@@ -8,6 +8,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from infra.client import Cloche
 from infra.embedded.store import prepare
 from infra.settings import Settings, load
@@ -26,8 +28,14 @@ async def connected(*, keep: bool = False) -> AsyncIterator[Cloche]:
             yield cloche
         return
     prepare(settings.data)
-    async with _sharing(settings, keep=keep), Cloche.connect(settings) as cloche:
+    async with _sharing(settings, keep=keep), Cloche.connect(_at_its_node(settings)) as cloche:
         yield cloche
+
+
+def _at_its_node(settings: Settings) -> Settings:
+    """A server that was killed comes back at the address that its node has noted: whoever connects waits for it."""
+    node = running.find(settings.data)
+    return settings if node is None else replace(settings, url=node.url)
 
 
 def passing(data: Path) -> Path:

@@ -9,9 +9,9 @@ from rich.console import Console
 from rich.text import Text
 
 from contracts.message import EventHead
+from infra.words.escaping import printable
+from infra.words.summaries import summary
 from services.cli import columns
-from services.cli.escaping import printable
-from services.cli.summaries import summary
 from services.cli.use import Seen
 from services.cli.words import say
 

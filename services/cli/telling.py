@@ -5,8 +5,8 @@ import datetime
 from rich.console import Console
 from rich.text import Text
 
+from infra.words.escaping import last_lines, printable
 from services.cli.columns import width_of_output
-from services.cli.escaping import last_lines, printable
 from services.cli.story import Advice, Sentence, Story
 
 INDENT = 10

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from contracts.errors import Invalid
+from contracts.ids import is_token
 
 _UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}\Z")
@@ -71,3 +72,10 @@ def signal_number(text: str) -> int:
         return int(signal.Signals[name])
     except KeyError:
         raise Invalid(f"{text!r} is not a signal: try TERM, KILL, INT or a number") from None
+
+
+def sandbox_name(text: str) -> str:
+    """As it stands. Raises `Invalid` for what cannot be the id of a sandbox."""
+    if not is_token(text):
+        raise Invalid(f"{text!r} is not a sandbox id: letters, digits, '-' and '_', 64 at most")
+    return text

@@ -3,12 +3,14 @@
 import asyncio
 import resource
 
+from contracts.streams import egress_consumer
 from infra.access import open_as
 from infra.bus.broker import make_broker
 from infra.exclusive import exclusive
 from infra.journal import Journal
 from infra.lifecycles import Lifecycles
 from infra.netns.entrance import Entrance
+from infra.observing.queues import watch_queue
 from infra.sandbox.providers import load_providers
 from infra.secrets.store import SecretStore
 from infra.service import Ready
@@ -46,6 +48,7 @@ class EgressApp:
                 tools = Tools(journal, providers, entrance, serving)
                 attachments = Attachments(tools, tasks, lifecycles.get, gates.changed)
                 tasks.create_task(gates.run())
+                tasks.create_task(watch_queue(bus, egress_consumer(settings.node)))
                 tasks.create_task(lifecycles.follow())
                 await lifecycles.caught_up.wait()
                 for state in lifecycles:

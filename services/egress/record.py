@@ -16,6 +16,7 @@ from infra.bus.connection import Bus
 from infra.bus.errors import Denied
 from infra.bus.publisher import find
 from infra.journal import Journal, Written
+from infra.observing import catalogue
 from services.egress.denials import Denials
 from services.egress.ledger import Ledger, Name, Told
 
@@ -94,6 +95,9 @@ class Record:
 
     def end(self, number: int | None, request: NetworkAllowed) -> None:
         self._ended.append((number, request))
+        catalogue.egress_requests.add("allowed")
+        catalogue.egress_bytes.add("sent", amount=request.sent_bytes)
+        catalogue.egress_bytes.add("received", amount=request.received_bytes)
         if len(self._ended) >= MOST_UNTOLD:
             self._room.clear()
         self._stirred.set()
@@ -109,6 +113,7 @@ class Record:
 
     def deny(self, denied: NetworkDenied, *, kind: str | None = None) -> None:
         self._denials.add(denied, time.monotonic(), kind=kind)
+        catalogue.egress_requests.add("denied")
         self._stirred.set()
 
     @property

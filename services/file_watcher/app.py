@@ -9,6 +9,7 @@ from infra.exclusive import exclusive
 from infra.journal import Journal
 from infra.lifecycles import Lifecycles
 from infra.manifest.garbage import keep_swept
+from infra.observing import catalogue
 from infra.sandbox.providers import load_providers
 from infra.service import Ready
 from infra.settings import Settings
@@ -46,6 +47,7 @@ class FileWatcherApp:
             tools = Tools(bus, journal, Blobs(bus), watches, settings.files, Texts(), portions, remembered)
             async with asyncio.TaskGroup() as tasks:
                 followers = Followers(tools, providers, tasks)
+                tasks.create_task(catalogue.workspaces_followed.show(lambda: len(followers)))
                 tasks.create_task(lifecycles.follow())
                 tasks.create_task(watches.outlast())
                 tasks.create_task(keep_swept(bus, settings.data / "run"))

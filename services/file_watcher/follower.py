@@ -16,6 +16,7 @@ from contracts.watch import Flush, Flushed
 from infra.blobs.errors import BlobDamaged, BlobMissing, StoreFull
 from infra.bus import reader
 from infra.bus.publisher import FIRST_PAUSE_S, LONGEST_PAUSE_S
+from infra.log.live import LiveView
 from infra.manifest.history import tree_at
 from infra.watching.dirty import Dirty
 from infra.watching.threads import in_thread
@@ -141,7 +142,7 @@ class Follower:
         if not await record.find_last():
             return None
         try:
-            found = await tree_at(self._tools.bus, self._tools.blobs, self._state.sandbox, record.last)
+            found = await tree_at(LiveView(self._tools.bus), self._state.sandbox, record.last)
         except (BlobMissing, BlobDamaged, Invalid) as error:
             logger.error("%s: its files' past cannot be read: %s", self._state.sandbox, error.message)  # noqa: TRY400
             return None

@@ -36,6 +36,9 @@ class Followers:
         self._tasks = tasks
         self._followed: dict[str, _Followed] = {}
 
+    def __len__(self) -> int:
+        return len(self._followed)
+
     def consider(self, state: SandboxState) -> None:
         """Follow it, or no longer."""
         followed = self._followed.get(state.sandbox)

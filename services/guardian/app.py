@@ -8,9 +8,10 @@ from infra.bus import reader
 from infra.bus.connection import Bus
 from infra.exclusive import exclusive
 from infra.journal import Journal
+from infra.observing.lag import watch_lag
 from infra.service import Ready
 from infra.settings import Settings
-from services.guardian.engine import Engine, bind
+from services.guardian.engine import Engine, bind, filters
 from services.guardian.handlers import Teller
 from services.guardian.loop import Patrol, told_since
 from services.guardian.marks import Marks
@@ -49,6 +50,7 @@ class GuardianApp:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(patrol.follow())
             tasks.create_task(patrol.keep_time())
+            tasks.create_task(watch_lag(self.name, bus, filters(engine.wanted), lambda: patrol.position))
 
 
 def make_app(settings: Settings) -> GuardianApp:

@@ -18,6 +18,7 @@ from infra import clock
 from infra.bus.connection import Bus
 from infra.bus.publisher import append
 from infra.journal import Journal
+from infra.observing import catalogue
 from services.guardian.calls import fingerprint
 from services.guardian.decide import SHADOW, Decision
 from services.guardian.moments import moment
@@ -71,6 +72,7 @@ class Teller:
             command = await self._order(sandbox, decision, place, order_id(name)) if _acts(decision) else None
             written = self._journal.write(sandbox, _fact(decision, command), id=name, command=command)
             await self._journal.append(written)
+            catalogue.findings.add(decision.finding.rule, decision.step.value)
         except ClocheError as error:
             logger.error("%s: %s cannot be told: %s", sandbox, decision.finding.rule, error.message)  # noqa: TRY400
 

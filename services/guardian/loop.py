@@ -56,6 +56,11 @@ class Patrol:
         self._postponed: dict[tuple[str, str, str], Postponed] = {}
         self._turn = asyncio.Lock()
 
+    @property
+    def position(self) -> int:
+        """Up to here everything is judged."""
+        return self._position
+
     async def catch_up(self, head: int) -> None:
         """Everything up to `head`: silently what is judged already, for what it says about what comes."""
         start = await beginning(self._bus, self._judged + 1)

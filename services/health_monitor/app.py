@@ -45,6 +45,7 @@ class HealthMonitorApp:
             lifecycles = Lifecycles(bus)
             monitor = Monitor(bus, settings, lifecycles, providers, booted_at())
             async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(bus.keep_fresh())
                 tasks.create_task(lifecycles.follow())
                 await lifecycles.caught_up.wait()
                 monitor.start(tasks)

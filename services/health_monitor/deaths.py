@@ -11,6 +11,7 @@ from contracts.state import SandboxState
 from infra import clock
 from infra.bus.connection import Bus
 from infra.journal import Journal
+from infra.observing import catalogue
 from infra.sandbox.base import End
 from services.health_monitor.decide import ALIVE, Ending, death
 from services.health_monitor.last_output import last_output
@@ -43,7 +44,8 @@ class Deaths:
             if self._goes_on(life, told):
                 return
             fact = await self._fact(life, state, ending, told)
-            await self._log.tell(state.sandbox, fact, knowing=told, about=state.instance)
+            if await self._log.tell(state.sandbox, fact, knowing=told, about=state.instance):
+                catalogue.deaths.add(fact.cause.value)
         raise Conflict(f"others keep telling of {life.state.sandbox!r}")
 
     async def goes_on(self, life: Life) -> bool:

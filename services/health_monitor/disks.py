@@ -1,6 +1,7 @@
 """How much disk each sandbox holds, at a bounded cost: a walk over its files, and it decides how many those are."""
 
 import asyncio
+import heapq
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -37,6 +38,9 @@ class Disks:
         self._every_s = every_s
         self._found = found
         self._due: dict[str, _Due] = {}
+        self._turns: list[tuple[float, str]] = []
+        """A heap, for looking at all of them before each walk would cost more than the walks. Those that were put off
+        are left in it, and passed over."""
         self._slow: asyncio.Task[None] | None = None
         self._news = asyncio.Event()
 
@@ -46,7 +50,7 @@ class Disks:
 
     def add(self, sandbox: str) -> None:
         if sandbox not in self._due:
-            self._due[sandbox] = _Due(0.0, min(SOON_S, self._every_s), None)
+            self._put(sandbox, _Due(0.0, min(SOON_S, self._every_s), None))
             self._news.set()
 
     def forget(self, sandbox: str) -> None:
@@ -57,9 +61,9 @@ class Disks:
         try:
             while True:
                 self._news.clear()
-                sandbox, due = min(self._due.items(), key=lambda item: item[1].at, default=("", None))
-                wait_s = self._every_s if due is None else due.at - time.monotonic()
-                if wait_s > 0:
+                sandbox = self._next()
+                wait_s = self._every_s if sandbox is None else self._due[sandbox].at - time.monotonic()
+                if sandbox is None or wait_s > 0:
                     await self._pause(wait_s)
                 elif (state := alive(sandbox)) is None:
                     self.forget(sandbox)
@@ -69,6 +73,19 @@ class Disks:
             if self._slow is not None:
                 self._slow.cancel()
                 await asyncio.gather(self._slow, return_exceptions=True)
+
+    def _next(self) -> str | None:
+        """Whose turn comes first."""
+        while self._turns:
+            at, sandbox = self._turns[0]
+            if (due := self._due.get(sandbox)) is not None and due.at == at:
+                return sandbox
+            heapq.heappop(self._turns)
+        return None
+
+    def _put(self, sandbox: str, due: _Due) -> None:
+        self._due[sandbox] = due
+        heapq.heappush(self._turns, (due.at, sandbox))
 
     async def _pause(self, seconds: float) -> None:
         try:
@@ -104,7 +121,7 @@ class Disks:
 
     def _put_off(self, sandbox: str, seconds: float) -> None:
         if due := self._due.get(sandbox):
-            self._due[sandbox] = due._replace(at=time.monotonic() + seconds)
+            self._put(sandbox, due._replace(at=time.monotonic() + seconds))
 
     def _note(self, sandbox: str, used: int, took_s: float) -> None:
         due = self._due.get(sandbox)
@@ -112,4 +129,4 @@ class Disks:
             return
         changed = used != due.used
         every_s = min(SOON_S, self._every_s) if changed else min(due.every_s * 2, self._every_s)
-        self._due[sandbox] = _Due(time.monotonic() + max(every_s, took_s / SHARE * 2), every_s, used)
+        self._put(sandbox, _Due(time.monotonic() + max(every_s, took_s / SHARE * 2), every_s, used))

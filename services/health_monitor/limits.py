@@ -28,7 +28,7 @@ class Limits:
     async def keep_time(self, tick_s: float = TICK_S) -> None:
         """For ever: what has run for its time is stopped."""
         while True:
-            now = clock.now()
+            now = clock.steady()
             for life in self._lives:
                 if (excess := beyond_time(life.state, now)) is not None:
                     await self._try(life, excess)
@@ -44,7 +44,7 @@ class Limits:
         state = life.state
         if state.spec.idle_stop_ms is None or state.status != Status.RUNNING or not life.compared:
             return
-        now = clock.now()
+        now = clock.steady()
         last = max(await self._activity.last(state), life.busy_at or state.created_at)
         excess = beyond_idle(state, (now - last).total_seconds() * 1000)
         if excess is None or await self._activity.commands_run(state, life.since):

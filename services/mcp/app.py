@@ -63,7 +63,7 @@ class Tools:
         self._running += 1
         try:
             sandbox = await self._context.sandbox()
-            call = Call(self._context.cloche.bus, sandbox, ctx.session.report_progress)
+            call = Call(self._context.cloche.bus_of(sandbox.id), sandbox, ctx.session.report_progress)
             return await offer.work(call, wanted)
         finally:
             self._running -= 1

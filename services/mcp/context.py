@@ -24,7 +24,7 @@ class Context:
         if not is_token(self._sandbox):
             raise ContextMissing(f"{self._sandbox[:80]!r} is not a sandbox id: {HOW}")
         try:
-            found = await patiently(self.cloche.bus, lambda: self.cloche.sandbox(self._sandbox or ""))
+            found = await patiently(self.cloche.bus_of(self._sandbox), lambda: self.cloche.sandbox(self._sandbox or ""))
         except SandboxNotFound:
             raise ContextMissing(f"there is no sandbox {self._sandbox!r}: {HOW}") from None
         if found.state.status == Status.REMOVED:

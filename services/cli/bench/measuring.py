@@ -11,9 +11,11 @@ from contracts.errors import Invalid, Unavailable
 from infra.docker.engine import Engine
 from infra.docker.finding import find_engine
 from infra.sandbox.docker.imaging import ImageSource
-from services.cli.bench.choice import LARGE_LOG, Benchmark, Choice
+from services.cli.bench.audit_cost import audit_cost
+from services.cli.bench.choice import AUDIT_COST, LARGE_LOG, Benchmark, Choice
 from services.cli.bench.command_line import ROOT
 from services.cli.bench.figure import Figure
+from services.cli.bench.history import histories
 from services.cli.bench.large_log import large_log
 from services.cli.bench.rig import running_node, settings_in
 from services.cli.bench.sizes import FULL, QUICK, Sizes
@@ -70,7 +72,12 @@ def scratch() -> tempfile.TemporaryDirectory[str]:
 async def _figures(place: Path, choice: Choice, sizes: Sizes, progress: Progress) -> list[Figure]:
     figures = await _on_a_node(place / "node", choice.local(), sizes, progress)
     figures += await _on_a_node(place / "docker", choice.docker(), sizes, progress, choice.image)
-    return figures + (await large_log(place, sizes, progress) if choice.wants(LARGE_LOG) else [])
+    figures += await large_log(place, sizes, progress) if choice.wants(LARGE_LOG) else []
+    figures += await histories(place, choice.history(), sizes, progress)
+    figures += await audit_cost(place, sizes, progress) if choice.wants(AUDIT_COST) else []
+    for benchmark in choice.machine():
+        figures += await benchmark(place, sizes, progress)
+    return figures
 
 
 async def _on_a_node(

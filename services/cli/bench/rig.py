@@ -46,14 +46,14 @@ class Rig(Struct, frozen=True, kw_only=True):
     """The services, executor among them, and the keeper."""
 
 
-def settings_in(data: Path, image: str | None = None) -> Settings:
-    """What a process with this CLOCHE_DATA will read: containers of an image, else local sandboxes.
+def settings_in(data: Path, image: str | None = None, more: str = "") -> Settings:
+    """What a process with this CLOCHE_DATA will read: containers of an image, else local sandboxes; `more` is TOML.
 
     Raises `Invalid` where that would be somebody else's server, or the environment says otherwise.
     """
     data.mkdir(mode=0o700, parents=True, exist_ok=True)
     kind = 'isolation = "local"' if image is None else f'isolation = "docker"\ndocker = {{ image = {_quoted(image)} }}'
-    (data / CONFIG_FILE).write_text(f"[sandbox]\n{kind}\n{EGRESS}")
+    (data / CONFIG_FILE).write_text(f"{more}\n[sandbox]\n{kind}\n{EGRESS}")
     settings = load({**os.environ, "CLOCHE_DATA": str(data)})
     if settings.url is not None or settings.data != data.absolute():
         raise Invalid("benchmarks run on a server of their own: unset CLOCHE_URL and CLOCHE_CONFIG")
@@ -68,9 +68,11 @@ def _quoted(text: str) -> str:
 
 
 @asynccontextmanager
-async def running_node(data: Path, progress: Progress, image: str | None = None) -> AsyncIterator[Rig]:
+async def running_node(
+    data: Path, progress: Progress, image: str | None = None, *, more: str = ""
+) -> AsyncIterator[Rig]:
     """Nothing of it is left afterwards but the directory."""
-    settings = settings_in(data, image)
+    settings = settings_in(data, image, more)
     try:
         await daemon.start(settings)
         async with Cloche.connect(settings) as cloche, open_as(settings, "admin") as admin:

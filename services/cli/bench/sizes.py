@@ -48,6 +48,36 @@ class Sizes(Struct, frozen=True, kw_only=True):
     """In the large log: a multiple of 200."""
     events: int
     """Of each sandbox in the large log."""
+    history_events: int
+    """Of the one sandbox with a long history."""
+    moments: int
+    """Of it that are asked for."""
+    folds: int
+    """Of it from the beginning."""
+    published: int
+    """Events, each round, with the chain and without it."""
+    followers: int
+    """WebSockets that follow one sandbox."""
+    followed_bytes: int
+    """Of one command, each round, to each of them."""
+    page_events: int
+    """Of the sandbox whose page is opened."""
+    alive: int
+    """Sandboxes on one node."""
+    alive_s: float
+    """For how long their cost is measured: whole rounds of the node's intervals."""
+    session_commands: int
+    """Of one session, whose traces in the store are measured."""
+    written: int
+    """Events, by each writer, each round, as fast as they are stored."""
+    singles: int
+    """Events, by each writer, each round, one after the other."""
+    partitions: int
+    """Logs, and as many writers."""
+    node_counts: tuple[int, ...]
+    """Nodes on one machine, ascending."""
+    node_commands: int
+    """Each round, on each number of nodes."""
 
 
 FULL = Sizes(
@@ -73,6 +103,21 @@ FULL = Sizes(
     interrupts=20,
     sandboxes=1000,
     events=1000,
+    history_events=1_000_000,
+    moments=60,
+    folds=3,
+    published=100_000,
+    followers=100,
+    followed_bytes=20 * 1024 * 1024,
+    page_events=100_000,
+    alive=1000,
+    alive_s=60.0,
+    session_commands=720,
+    written=5000,
+    singles=200,
+    partitions=4,
+    node_counts=(1, 2, 4),
+    node_commands=400,
 )
 QUICK = Sizes(
     rounds=2,
@@ -97,4 +142,19 @@ QUICK = Sizes(
     interrupts=4,
     sandboxes=200,
     events=100,
+    history_events=20_000,
+    moments=10,
+    folds=2,
+    published=5000,
+    followers=100,
+    followed_bytes=4 * 1024 * 1024,
+    page_events=10_000,
+    alive=300,
+    alive_s=30.0,
+    session_commands=40,
+    written=2000,
+    singles=100,
+    partitions=4,
+    node_counts=(1, 2, 4),
+    node_commands=40,
 )
