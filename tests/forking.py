@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Mapping
+from multiprocessing import forkserver
 from multiprocessing.context import ForkServerProcess
 from multiprocessing.reduction import DupFd
 from typing import Any, NamedTuple
@@ -19,6 +20,11 @@ PR_SET_PDEATHSIG = 1
 
 _forking = multiprocessing.get_context("forkserver")
 _forking.set_forkserver_preload([WARM])
+
+
+def be_ready() -> None:
+    """The server is what the process is that starts it: of this network, say, and not of one that a test enters."""
+    forkserver.ensure_running()
 
 
 class Descriptor:

@@ -4,9 +4,14 @@ One that began last would go on alone when all others are done. Begun first, the
 """
 
 LONGEST = (
+    "tests/compose/test_upgrade.py",
+    "tests/cluster_faults/test_chaos.py",
     "tests/agents/conformance/test_openhands.py",
     "tests/agents/conformance/test_claude.py",
     "tests/conformance/test_ordinary_user.py",
+    "tests/cluster_faults/test_replicated_log.py",
+    "tests/cluster/test_raising.py",
+    "tests/cluster/test_three.py",
     "tests/faults/test_docker_kills.py",
     "tests/conformance/test_lifecycle.py",
     "tests/keeper/test_docker_lives.py",

@@ -3,6 +3,7 @@
 Nothing but time is lost where something is missing here.
 """
 
+import gc
 import importlib
 
 from services.cli.main import MODULES
@@ -18,3 +19,7 @@ LATER = (
 
 for module in LATER:
     importlib.import_module(module)
+
+# A collection in a child would touch, and so copy, every page of what it shares with the server.
+gc.collect()
+gc.freeze()

@@ -2,14 +2,15 @@ import pytest
 
 from contracts.errors import Invalid
 from services.cli.bench import measure
-from services.cli.bench.choice import DOCKER, LARGE_LOG, LOCAL, NAMES, SWE_REX, Choice
+from services.cli.bench.choice import DOCKER, HISTORY, LARGE_LOG, LOCAL, NAMES, PAGE, SWE_REX, Choice
 
 
 def test_without_a_choice_everything_that_can_be_run_is_run() -> None:
-    nothing, everything = Choice(), Choice(image="an-image", swe_rex="/a/python")
+    nothing, everything = Choice(), Choice(image="an-image", browser="/a/chromium", swe_rex="/a/python")
     assert nothing.local() == list(LOCAL.values())
     assert nothing.docker() == []
-    assert len(everything.local()) == len(LOCAL) + 1
+    assert nothing.history() == list(HISTORY.values())
+    assert len(everything.local()) == len(LOCAL) + 2
     assert everything.docker() == list(DOCKER.values())
     assert all(everything.wants(name) for name in NAMES)
 
@@ -20,11 +21,18 @@ def test_only_what_was_named_is_run() -> None:
     assert choice.local() == [LOCAL["round-trip"]]
     assert choice.docker() == [DOCKER["docker-claim"]]
     assert not choice.wants(LARGE_LOG)
+    assert choice.history() == []
     assert choice.lacking(engine=True) == []
 
 
 @pytest.mark.parametrize(
-    ("name", "needs"), [("docker-exec", "--docker IMAGE"), (SWE_REX, "--swe-rex PYTHON"), ("speed", "large-log")]
+    ("name", "needs"),
+    [
+        ("docker-exec", "--docker IMAGE"),
+        (PAGE, "install Chromium"),
+        (SWE_REX, "--swe-rex PYTHON"),
+        ("speed", "large-log"),
+    ],
 )
 def test_a_benchmark_that_cannot_be_run_says_what_it_needs(name: str, needs: str) -> None:
     with pytest.raises(Invalid, match=needs):
@@ -32,11 +40,12 @@ def test_a_benchmark_that_cannot_be_run_says_what_it_needs(name: str, needs: str
 
 
 def test_figures_that_are_missing_have_a_line_that_says_how_to_get_them() -> None:
-    docker, rex = Choice().lacking(engine=True)
+    docker, page, rex = Choice().lacking(engine=True)
     assert "cloche bench --docker IMAGE" in docker
+    assert "install Chromium" in page
     assert "uv sync --group bench" in rex
-    assert Choice().lacking(engine=False) == [rex]
-    assert Choice(image="an-image", swe_rex="/a/python").lacking(engine=True) == []
+    assert Choice().lacking(engine=False) == [page, rex]
+    assert Choice(image="an-image", browser="/a/chromium", swe_rex="/a/python").lacking(engine=True) == []
 
 
 async def test_a_part_of_the_table_is_never_stored() -> None:

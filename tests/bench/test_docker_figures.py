@@ -6,7 +6,7 @@ import pytest
 from rich.progress import Progress
 
 from contracts.errors import Invalid
-from contracts.spec import Isolation, merge
+from contracts.spec import merge
 from infra.docker.containers import Containers, ContainerSummary
 from infra.docker.engine import Engine
 from infra.docker.finding import find_engine
@@ -14,14 +14,12 @@ from infra.docker.volumes import Volumes
 from infra.keeper.docker.slots import FEWEST
 from infra.sandbox.docker.layout import DataFiles
 from infra.sandbox.docker.planning import HOME_LABEL
-from infra.sandbox.providers import load_provider
 from infra.sandbox.shape import shape_of
-from infra.target import DockerTarget
 from services.cli.bench.bare_docker import BareDocker
 from services.cli.bench.claim import claim, of_another_shape
-from services.cli.bench.docker_exec import BY_API, BY_COMMAND_LINE, docker_exec
+from services.cli.bench.docker_exec import BY_API, BY_COMMAND_LINE, docker_exec, target_of
 from services.cli.bench.file_calls import file_calls
-from services.cli.bench.rig import running_node, settings_in
+from services.cli.bench.rig import Rig, running_node, settings_in
 from tests import images
 from tests.bench.tiny import TINY
 
@@ -33,6 +31,8 @@ async def test_figures_of_docker_stand_beside_the_engine_and_nothing_is_left_in_
     data = tmp_path / "node"
     async with running_node(data, Progress(disable=True), images.busybox()) as rig:
         figures = await docker_exec(rig, TINY) + await claim(rig, TINY) + await file_calls(rig, TINY)
+        await slots_are_waited_for_until_they_are_all_there(rig)
+        await an_image_without_a_shell_has_no_slots_to_measure(rig)
     assert [(figure.what, figure.beside) for figure in figures] == [
         ("exec round trip on docker, slot ready, p50", BY_API),
         ("exec round trip on docker, slot ready, p50", BY_COMMAND_LINE),
@@ -45,6 +45,22 @@ async def test_figures_of_docker_stand_beside_the_engine_and_nothing_is_left_in_
     assert all(figure.ratio for figure in figures)
     assert [figure.what for figure in figures if figure.aim] == [figures[at].what for at in (0, 4, 5, 6)]
     assert await left_in_the_engine(data) == ()
+
+
+async def slots_are_waited_for_until_they_are_all_there(rig: Rig) -> None:
+    sandbox = await rig.cloche.create()
+    await sandbox.run(["true"])
+    target = await target_of(rig, sandbox)
+    async with Engine(target.engine) as engine:
+        await BareDocker(engine, target).until_stocked()
+        asked = await (await engine.client()).containers.container(target.container).show()
+    assert len(asked["ExecIDs"]) >= FEWEST
+
+
+async def an_image_without_a_shell_has_no_slots_to_measure(rig: Rig) -> None:
+    sandbox = await rig.cloche.create({"docker": {"image": images.shell_less()}})
+    with pytest.raises(Invalid, match="it has no shell"):
+        await target_of(rig, sandbox)
 
 
 async def left_in_the_engine(data: Path) -> tuple[ContainerSummary, ...]:
@@ -60,25 +76,6 @@ async def test_a_node_that_ends_while_it_makes_a_blank_leaves_none(tmp_path: Pat
     assert await left_in_the_engine(data) == ()
     async with Engine(find_engine()) as engine:
         assert await Volumes(engine).labelled(HOME_LABEL, DataFiles(data.resolve()).home) == ()
-
-
-async def test_slots_are_waited_for_until_they_are_all_there(tmp_path: Path) -> None:
-    async with running_node(tmp_path / "node", Progress(disable=True), images.busybox()) as rig:
-        sandbox = await rig.cloche.create()
-        await sandbox.run(["true"])
-        async with load_provider(Isolation.DOCKER, rig.settings.data) as provider:
-            target = await provider.target(sandbox.id)
-        assert isinstance(target, DockerTarget)
-        async with Engine(target.engine) as engine:
-            await BareDocker(engine, target).until_stocked()
-            asked = await (await engine.client()).containers.container(target.container).show()
-        assert len(asked["ExecIDs"]) >= FEWEST
-
-
-async def test_an_image_without_a_shell_has_no_slots_to_measure(tmp_path: Path) -> None:
-    async with running_node(tmp_path / "node", Progress(disable=True), images.shell_less()) as rig:
-        with pytest.raises(Invalid, match="it has no shell"):
-            await docker_exec(rig, TINY)
 
 
 @pytest.mark.parametrize("image", [None, "some/image:1", 'odd"name'])
@@ -97,12 +94,3 @@ def test_an_environment_that_forces_another_isolation_is_refused(
     monkeypatch.setenv("CLOCHE_ISOLATION", "local")
     with pytest.raises(Invalid, match="unset CLOCHE_ISOLATION"):
         settings_in(tmp_path / "node", "some/image:1")
-
-
-async def test_a_pool_of_none_is_not_measured_as_if_it_were_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("CLOCHE_POOL", "0")
-    async with running_node(tmp_path / "node", Progress(disable=True)) as rig:
-        with pytest.raises(Invalid, match="unset CLOCHE_POOL"):
-            await claim(rig, TINY)

@@ -169,14 +169,20 @@ async def test_what_is_not_there_is_said_to_be_missing(tmp_path: Path) -> None:
                 await blobs.get(hostile)
 
 
-async def test_only_the_file_watcher_puts_and_removes(tmp_path: Path) -> None:
+async def test_who_brings_no_contents_cannot_put_any(tmp_path: Path) -> None:
     async with nats_in(tmp_path) as server:
-        for user in ("client", "executor", "spawner", "replay"):
+        for user in ("client", "executor", "spawner", "gateway", "guardian"):
             blobs = Blobs(await server.connect(user))
             with pytest.raises(Denied):
                 await blobs.put(b"mine")
             with pytest.raises(Denied):
                 await blobs.put_chunks(in_pieces(b"mine", 2))
+
+
+async def test_only_the_file_watcher_removes(tmp_path: Path) -> None:
+    async with nats_in(tmp_path) as server:
+        for user in ("client", "executor", "spawner", "replay", "agent", "gateway"):
+            blobs = Blobs(await server.connect(user))
             with pytest.raises(Denied):
                 await blobs.bus.api(f"STREAM.PURGE.{layout.STREAM}", {})
             with pytest.raises(Denied):

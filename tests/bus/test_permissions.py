@@ -70,9 +70,12 @@ async def test_only_those_who_command_may_publish_commands(tmp_path: Path) -> No
     [
         ("health_monitor", {"sandbox.stop", "sandbox.recover"}),
         ("guardian", {"agent.guidance", "agent.interrupt", "agent.pause", "sandbox.stop"}),
+        ("spawner", {"sandbox.recover"}),
+        ("agent", {tag for tag in COMMANDS if tag.startswith("command.")}),
+        ("gateway", {tag for tag in COMMANDS if not tag.startswith(("node.", "audit."))}),
     ],
 )
-async def test_who_watches_orders_what_it_must_and_nothing_else(tmp_path: Path, user: str, tags: set[str]) -> None:
+async def test_each_orders_what_it_must_and_nothing_else(tmp_path: Path, user: str, tags: set[str]) -> None:
     async with nats_in(tmp_path) as server:
         bus = await server.connect(user)
         for tag in sorted(COMMANDS):
@@ -82,6 +85,15 @@ async def test_who_watches_orders_what_it_must_and_nothing_else(tmp_path: Path, 
             else:
                 with pytest.raises(Denied):
                     await append(bus, subject, b"{}", tag, timeout_s=10)
+
+
+async def test_whoever_tells_of_sandboxes_cannot_show_signs_of_life_of_a_node(tmp_path: Path) -> None:
+    async with nats_in(tmp_path) as server:
+        bus = await server.connect("health_monitor")
+        await append(bus, "cloche.vitals.sb.metrics", b"{}", "a", stream="CLOCHE_VITALS", timeout_s=10)
+        for subject in ("cloche.vitals._.node.local", "cloche.vitals._.duty.replay"):
+            with pytest.raises(Denied):
+                await append(bus, subject, b"{}", subject, stream="CLOCHE_VITALS", timeout_s=10)
 
 
 async def test_nobody_but_the_admin_manages_streams_and_consumers(tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ from contracts import streams
 from contracts.errors import ClocheError, Invalid
 from contracts.streams import Limits
 from infra.bus.errors import ApiError
-from infra.bus.provision import FORBIDDEN_ON_LOG, Wanted, apply, plan, provision, wanted
+from infra.bus.log_guard import FORBIDDEN_ON_LOG
+from infra.bus.provision import May, Wanted, apply, plan, provision, wanted
 from infra.bus.publisher import append
 from infra.bus.stream_config import stream_config
 from tests.bus.servers import nats_in, stored
@@ -97,7 +98,7 @@ async def test_limits_below_what_is_stored_need_to_be_asked_for(tmp_path: Path) 
             await plan(admin, _log(max_age=10**9))
         with pytest.raises(Invalid, match="subjects"):
             await plan(admin, _log(subjects=["cloche.log.other.>"]))
-        await apply(admin, await plan(admin, _log(max_bytes=5000), may_drop=True))
+        await apply(admin, await plan(admin, _log(max_bytes=5000), May(drop=True)))
         assert await stored(admin) < 10
 
 
@@ -144,3 +145,10 @@ async def test_only_the_admin_can_provision(tmp_path: Path) -> None:
         bus = await server.connect("spawner")
         with pytest.raises(ClocheError):
             await provision(bus, Limits(log_max_bytes=10**9), ["local"])
+
+
+async def test_one_server_cannot_keep_three_copies(tmp_path: Path) -> None:
+    async with nats_in(tmp_path, provisioned=False) as server:
+        admin = await server.connect("admin")
+        with pytest.raises(Invalid, match="3 replicas need 3 servers, and this one is no part of a cluster"):
+            await provision(admin, Limits(replicas=3), ["local"])

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from contracts import subjects
-from infra.bus import live, reader
+from infra.bus import live, pages, reader
 from infra.bus.connection import Bus
 from infra.bus.errors import LogGap
 from infra.bus.out_stream import OutStream
 from infra.bus.publisher import append
-from infra.bus.reader import Entry
+from infra.bus.reader import Entry, Gap
 from tests.bus.servers import nats_in, stored, until
 
 
@@ -210,8 +210,45 @@ async def test_a_hole_in_the_log_is_an_error_and_not_a_silence(tmp_path: Path) -
         await admin.api("STREAM.MSG.DELETE.CLOCHE_LOG", {"seq": 11})
         with pytest.raises(LogGap, match="11 to 11"):
             _ = [entry async for entry in reader.read(client, [subjects.LOG], follow=False)]
-        filtered = [entry async for entry in reader.read(client, ["cloche.log.*.command.>"], follow=False)]
-        assert len(filtered) == 18
+        for filter_ in (subjects.LOG, "cloche.log.*.command.>"):
+            told: list[int | Gap] = []
+            async for entry in reader.read(client, [filter_], follow=False, on_gap=told.append):
+                told.append(entry.seq)
+            assert told == [*range(2, 11), Gap(11, 11), *range(12, 21)]
+        silent = [entry async for entry in reader.read(client, ["cloche.log.*.command.>"], follow=False)]
+        assert len(silent) == 18
+
+
+@pytest.mark.parametrize("filters", [[subjects.LOG], ["cloche.log.sb1.>"], ["cloche.log.sb1.>", "cloche.log.sb2.>"]])
+async def test_a_long_read_goes_over_many_pages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, filters: list[str]
+) -> None:
+    for name, size in {"PAGE_ENTRIES": 14, "BULK_ENTRIES": 50, "LEAST_ENTRIES": 5}.items():
+        monkeypatch.setattr(pages, name, size)
+    async with nats_in(tmp_path) as server:
+        bus, client = await server.connect("executor"), await server.connect("client")
+        await fill(bus, 600)
+        wanted = [
+            seq for seq in range(1, 601) if filters == [subjects.LOG] or f"cloche.log.sb{(seq - 1) % 3}.>" in filters
+        ]
+        assert [entry.seq async for entry in reader.read(client, filters, follow=False)] == wanted
+        part = [entry.seq async for entry in reader.read(client, filters, 100, follow=False, end=401)]
+        assert part == [seq for seq in wanted if 100 <= seq <= 401]
+
+
+async def test_a_read_that_is_given_up_leaves_nothing_that_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pages, "PAGE_ENTRIES", 10)
+    monkeypatch.setattr(pages, "LEAST_ENTRIES", 10)
+    async with nats_in(tmp_path) as server:
+        bus, client = await server.connect("executor"), await server.connect("client")
+        await fill(bus, 100)
+        reading = reader.read(client, [subjects.LOG], follow=False)
+        async with contextlib.aclosing(reading):  # type: ignore[type-var]
+            assert (await anext(reading)).seq == 1
+            assert client.replies._waiting, "the next page is not asked for while this one is read"
+        assert not client.replies._waiting
 
 
 async def test_a_publisher_cannot_lie_about_sequence_and_subject(tmp_path: Path) -> None:
@@ -228,3 +265,15 @@ async def test_a_publisher_cannot_lie_about_sequence_and_subject(tmp_path: Path)
             (1, "cloche.log.sb.command.output"),
             (2, "cloche.log.sb.command.output"),
         ]
+
+
+@pytest.mark.parametrize("told", [b"", b"\xff", b'{"x":' + b"[" * 100_000, b'{"data":{"first_sequence":1e9}}'], ids=len)
+async def test_a_damage_that_cannot_be_read_is_no_gap_and_stops_no_reader(tmp_path: Path, told: bytes) -> None:
+    async with nats_in(tmp_path) as server:
+        bus, client = await server.connect("executor"), await server.connect("client")
+        await fill(bus, 6)
+        await append(await server.connect("replay"), subjects.event(subjects.NO_SANDBOX, "audit.damaged"), told, "told")
+        gaps: list[Gap] = []
+        found = reader.read(client, subjects.events_of("sb0"), follow=False, on_gap=gaps.append)
+        assert [entry.seq async for entry in found] == [1, 4]
+        assert gaps == []

@@ -29,6 +29,7 @@ class Checkout:
         self.tools.mkdir()
         (self.tools / "uv").write_text(UV)
         (self.tools / "uv").chmod(0o755)
+        self.said = ""
 
     def run(self, *arguments: str, called: Path | None = None) -> str:
         """What it prints; what it asked of `uv` is in `syncs`."""
@@ -39,6 +40,7 @@ class Checkout:
             check=True,
             env={"PATH": f"{self.tools}:{os.environ['PATH']}", "ASKED": str(self.asked)},
         )
+        self.said = done.stderr
         return done.stdout
 
     def syncs(self) -> list[str]:
@@ -61,6 +63,13 @@ def test_an_ordinary_use_installs_what_runs_once_and_passes_its_arguments_on(che
     checkout.run()
     checkout.run("demo")
     assert checkout.syncs() == []
+
+
+def test_a_first_use_says_what_takes_so_long_and_a_later_one_nothing(checkout: Checkout) -> None:
+    checkout.run("ps")
+    assert checkout.said == "cloche: first use: installing into .venv from uv.lock (about half a minute)\n"
+    checkout.run("ps")
+    assert checkout.said == ""
 
 
 @pytest.mark.parametrize("command", ["test", "bench", "soak"])

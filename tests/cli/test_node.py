@@ -24,7 +24,7 @@ def test_run_with_nothing_up_starts_what_it_needs_and_leaves_no_process_behind(t
 def test_a_mistake_with_nothing_up_leaves_no_process_behind(tmp_path: Path) -> None:
     with cleaned(tmp_path / "data") as cloche:
         said = cloche("exec", "nobody", "--", "true")
-        assert (said.code, said.err) == (2, b"cloche: there is no sandbox 'nobody'\n")
+        assert (said.code, said.err) == (2, b"cloche: there is no sandbox 'nobody': see `cloche ps --all`\n")
         assert cloche.running() == []
 
 

@@ -142,7 +142,7 @@ MISTAKES = [
     (["create", "--set", "resources.memory_mb=1"], "`$.resources.memory_mb`"),
     (["create", "--set", "resources.memory_mb=lots"], "`$.resources.memory_mb`"),
     (["create", "--isolation", "vm"], "one of docker, devcontainer, local"),
-    (["create", "--isolation", "docker"], "has no docker sandboxes, only local"),
+    (["create", "--isolation", "docker"], "lacks docker sandboxes"),
     (["run", "--isolation", "vm", "--", "true"], "one of docker, devcontainer, local"),
     (["run", "--timeout", "soon", "--", "true"], "'soon' is not a duration: try 500ms, 30s, 5m or 1h"),
     (["run", "--env", "A", "--", "true"], "--env 'A' is not NAME=VALUE"),

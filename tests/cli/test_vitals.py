@@ -45,9 +45,9 @@ async def test_the_newest_of_a_thousand_sandboxes_are_found_in_a_few_requests(
         sent = []
         send = client.replies.send
 
-        async def counting(*arguments: object) -> object:
+        async def counting(*arguments: object, **named: object) -> object:
             sent.append(arguments)
-            return await send(*arguments)  # type: ignore[arg-type]
+            return await send(*arguments, **named)  # type: ignore[arg-type]
 
         monkeypatch.setattr(client.replies, "send", counting)
         found = await newest(client, [*names, "nobody"])

@@ -6,13 +6,15 @@ import msgspec
 
 from contracts.agents import ApprovalRule, TypedRule, Verdict
 from contracts.commands import agent as agent_orders
+from contracts.commands import audit as audit_orders
 from contracts.commands import command as command_orders
 from contracts.commands import network as network_orders
+from contracts.commands import node as node_orders
 from contracts.commands import replay as replay_orders
 from contracts.commands import sandbox as sandbox_orders
 from contracts.commands.command import PtySize
 from contracts.errors import Failure
-from contracts.events import agent, audit, command, file, guardian, health, network, sandbox, tool
+from contracts.events import agent, audit, command, file, guardian, health, network, node, sandbox, tool
 from contracts.message import Command, Event, Fact, Order
 from contracts.payload import Encoding
 from contracts.spec import (
@@ -40,6 +42,7 @@ SANDBOX = "sb-1"
 NODE = "node-1"
 EXEC = "exec-1"
 RUN = "run-1"
+BY = "gateway/alice"
 SHA = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 FAILURE = Failure(code="CONFLICT", message="somebody wrote first", retryable=True, details={"sequence": "41"})
 
@@ -70,10 +73,11 @@ SPEC = SandboxSpec(
     project_id="project-1",
     task_id="task-1",
     labels={"team": "garden"},
+    node_labels={"zone": "a"},
 )
 
 _FACTS: dict[str, Fact] = {
-    "sandbox.creating": sandbox.SandboxCreating(spec=SPEC, isolation=Isolation.LOCAL, node=NODE),
+    "sandbox.creating": sandbox.SandboxCreating(spec=SPEC, isolation=Isolation.LOCAL, node=NODE, by=BY),
     "sandbox.created": sandbox.SandboxCreated(
         node=NODE,
         isolation=Isolation.DOCKER,
@@ -84,18 +88,20 @@ _FACTS: dict[str, Fact] = {
         notes=("restricted is none",),
         container="c0ffee",
     ),
-    "sandbox.started": sandbox.SandboxStarted(instance="life-1"),
-    "sandbox.paused": sandbox.SandboxPaused(),
-    "sandbox.resumed": sandbox.SandboxResumed(),
-    "sandbox.stopped": sandbox.SandboxStopped(reason="out of memory", failure=FAILURE),
-    "sandbox.removed": sandbox.SandboxRemoved(reason="asked"),
+    "sandbox.started": sandbox.SandboxStarted(instance="life-1", by=BY),
+    "sandbox.paused": sandbox.SandboxPaused(by=BY),
+    "sandbox.resumed": sandbox.SandboxResumed(by=BY),
+    "sandbox.stopped": sandbox.SandboxStopped(reason="out of memory", failure=FAILURE, by=BY),
+    "sandbox.removed": sandbox.SandboxRemoved(reason="asked", by=BY),
     "sandbox.failed": sandbox.SandboxFailed(failure=FAILURE),
-    "sandbox.snapshotted": sandbox.SandboxSnapshotted(manifest=SHA, files=3, size=4096, label="before", sequence=41),
-    "sandbox.recovering": sandbox.SandboxRecovering(attempt=2, reason="died", node=NODE, sequence=40),
+    "sandbox.snapshotted": sandbox.SandboxSnapshotted(
+        manifest=SHA, files=3, size=4096, label="before", sequence=41, by=BY
+    ),
+    "sandbox.recovering": sandbox.SandboxRecovering(attempt=2, reason="died", node=NODE, sequence=40, by=BY),
     "sandbox.recovered": sandbox.SandboxRecovered(
         attempt=2, node=NODE, instance="life-2", restored_sequence=40, notes=("workspace: 3 entries",)
     ),
-    "sandbox.network_changed": sandbox.SandboxNetworkChanged(network=SPEC.network),
+    "sandbox.network_changed": sandbox.SandboxNetworkChanged(network=SPEC.network, by=BY),
     "health.healthy": health.HealthHealthy(reason="answers"),
     "health.unhealthy": health.HealthUnhealthy(reason="silent"),
     "health.limit_exceeded": health.HealthLimitExceeded(limit="disk", allowed=1024.5, used=2048.0, action="stop"),
@@ -119,6 +125,7 @@ _FACTS: dict[str, Fact] = {
         stdin=True,
         timeout_ms=1000,
         asker=command_orders.Asker.AGENT,
+        by=BY,
     ),
     "command.input": command.CommandInput(
         exec=EXEC,
@@ -204,7 +211,7 @@ _FACTS: dict[str, Fact] = {
     "file.manifest": file.FileManifest(manifest=SHA, files=12, bytes=4096),
     "file.overflow": file.FileOverflow(reason="queue full"),
     "file.error": file.FileError(path="/work/a\\xff", path_bytes="L3dvcmsvYf8=", failure=FAILURE),
-    "tool.invoked": tool.ToolInvoked(call="call-1", tool="read", arguments={"path": "a", "limit": 3}),
+    "tool.invoked": tool.ToolInvoked(call="call-1", tool="read", arguments={"path": "a", "limit": 3}, by=BY),
     "tool.returned": tool.ToolReturned(
         call="call-1", tool="read", duration_ms=1.5, summary={"bytes": 4}, failure=FAILURE
     ),
@@ -222,6 +229,7 @@ _FACTS: dict[str, Fact] = {
         approvals=(ApprovalRule(tool="Bash", pattern="git push*", verdict=Verdict.ASK, reason="it leaves the house"),),
         approval_timeout_ms=60_000,
         options={"script": "- say: hello"},
+        by=BY,
     ),
     "agent.attached": agent.AgentAttached(run=RUN, process="a-1", attempt=2, reason="the sandbox was lost"),
     "agent.thinking": agent.AgentThinking(run=RUN, text="hm", partial=True, message="m-1", offset=7),
@@ -354,8 +362,29 @@ _FACTS: dict[str, Fact] = {
     ),
     "network.unattached": network.NetworkUnattached(instance="life-1", reason="the port is taken inside"),
     "audit.checkpoint": audit.AuditCheckpoint(
-        first_sequence=1, last_sequence=100, hash=SHA, previous=SHA, key="key-1", signature="c2lnbmVk"
+        first_sequence=1,
+        last_sequence=9,
+        hash=SHA,
+        previous="0",
+        key="k1",
+        signature="c2ln",
+        log="log-1",
+        leaves="bGVhdmVz",
+        missing=((3, 4),),
     ),
+    "audit.rotated": audit.AuditRotated(
+        log="log-1", key="k1", next="k2", signature="c2ln", proof="cHJvb2Y=", reason="yearly"
+    ),
+    "audit.damaged": audit.AuditDamaged(
+        first_sequence=5, last_sequence=7, fault="changed", detail="not what was proven", found="start"
+    ),
+    "node.joined": node.NodeJoined(node=NODE, labels={"zone": "a"}, tiers=("local",), version="1.0"),
+    "node.draining": node.NodeDraining(node=NODE, reason="new kernel", grace_ms=1000, by="client"),
+    "node.kept": node.NodeKept(node=NODE, sandbox="sb-1", reason="no node has room"),
+    "node.drained": node.NodeDrained(node=NODE, moved=2, stopped=("sb-3",)),
+    "node.resumed": node.NodeResumed(node=NODE, by="client"),
+    "node.lost": node.NodeLost(node=NODE, reason="no sign of life", noticed_by="node-2", by="client"),
+    "node.returned": node.NodeReturned(node=NODE, gave_up=("sb-1",)),
     "dead_letter.executor": audit.DeadLetter(
         subject="cloche.cmd.node-1.sb-1.command.run",
         reason=FAILURE,
@@ -369,6 +398,23 @@ _FACTS: dict[str, Fact] = {
     "vitals.metrics": health.VitalsMetrics(
         cpu_percent=12.5, memory_bytes=1, processes=2, disk_bytes=3, network_in_bytes=4, network_out_bytes=5
     ),
+    "vitals.node": node.VitalsNode(
+        sandboxes=1,
+        max_sandboxes=100,
+        memory_mb=4096,
+        max_memory_mb=8192,
+        cpus=2.0,
+        max_cpus=4.0,
+        machine_memory_mb=16000,
+        machine_cpus=4,
+        load_average=0.5,
+        labels={"zone": "a"},
+        tiers=("local",),
+        version="1.0",
+        draining=True,
+        started_at=TIME,
+        every_s=2.5,
+    ),
 }
 
 _ORDERS: dict[str, Order] = {
@@ -380,7 +426,7 @@ _ORDERS: dict[str, Order] = {
     "sandbox.remove": sandbox_orders.RemoveSandbox(reason="done"),
     "sandbox.snapshot": sandbox_orders.SnapshotSandbox(label="before"),
     "sandbox.recover": sandbox_orders.RecoverSandbox(reason="died", sequence=40, instance="life-1"),
-    "sandbox.fork": sandbox_orders.ForkSandbox(fork="sb-2", sequence=40),
+    "sandbox.fork": sandbox_orders.ForkSandbox(fork="sb-2", sequence=40, spec=msgspec.Raw(b'{"task_id":"other"}')),
     "sandbox.network": sandbox_orders.ChangeNetwork(network=msgspec.Raw(b'{"allowed_hosts":["example.com"]}')),
     "network.approve": network_orders.ApproveNetwork(approval="ask-1", reason="fine", remember=True),
     "network.reject": network_orders.RejectNetwork(approval="ask-1", reason="no", remember=True),
@@ -420,10 +466,25 @@ _ORDERS: dict[str, Order] = {
     "agent.pause": agent_orders.PauseAgent(reason="lunch", run=RUN),
     "agent.resume": agent_orders.ResumeAgent(run=RUN),
     "agent.stop": agent_orders.StopAgent(reason="enough", run=RUN),
-    "replay.start": replay_orders.StartReplay(from_sequence=3, to_sequence=9, speed=2.5, max_idle_ms=500),
-    "replay.pause": replay_orders.PauseReplay(replay="play-1"),
-    "replay.seek": replay_orders.SeekReplay(replay="play-1", sequence=7),
+    "replay.start": replay_orders.StartReplay(
+        from_sequence=3,
+        to_sequence=9,
+        from_time=TIME,
+        to_time=TIME,
+        speed=2.5,
+        max_idle_ms=500,
+        types=("command", "agent.message"),
+        loop=True,
+        paused=True,
+    ),
+    "replay.pause": replay_orders.PauseReplay(replay="play-1", speed=2.0),
+    "replay.resume": replay_orders.ResumeReplay(replay="play-1", speed=4.0),
+    "replay.seek": replay_orders.SeekReplay(replay="play-1", sequence=7, time=TIME),
+    "replay.step": replay_orders.StepReplay(replay="play-1", events=3),
     "replay.stop": replay_orders.StopReplay(replay="play-1"),
+    "audit.rotate": audit_orders.RotateAuditKey(reason="yearly"),
+    "node.drain": node_orders.DrainNode(reason="new kernel", grace_ms=1000, cancel=True),
+    "node.lose": node_orders.LoseNode(node="node-2", reason="burnt", force=True),
 }
 
 

@@ -30,6 +30,17 @@ DESIGNED_CODES = {
     "CONFLICT",
     "UNAVAILABLE",
     "INVALID",
+    "UNAUTHENTICATED",
+    "FORBIDDEN",
+    "QUOTA_EXCEEDED",
+    "TOO_MANY_REQUESTS",
+    "NOT_FOUND",
+    "METHOD_NOT_ALLOWED",
+    "NOT_ACCEPTABLE",
+    "PRECONDITION_FAILED",
+    "TOO_LARGE",
+    "UNSUPPORTED_MEDIA_TYPE",
+    "RANGE_NOT_SATISFIABLE",
 }
 DRAWN_LINE = re.compile(
     r"^    (?P<lead>[│├└─ ]*)(?P<name>[A-Z]\w+)(?:\s+(?P<code>[A-Z_]+)\s+(?P<http>\d+)(?P<retry>\s+yes)?)?\s*$"

@@ -13,7 +13,8 @@ from tests.contracts.golden_files import GOLDEN, golden, golden_tags
 from tests.contracts.samples import COMMAND_SAMPLES, EVENT_SAMPLES, NODE, SANDBOX
 
 EVENT_TAGS = {*registry.EVENTS, *registry.VITALS, "dead_letter.executor"}
-FREE_MAPS = {"arguments", "options", "summary", "input", "enforcement", "details", "set", "features", "labels"}
+FREE_MAPS = {"arguments", "options", "summary", "input", "enforcement", "details", "set", "features"}
+FREE_MAPS |= {"labels", "node_labels"}
 """Any key is a known one here."""
 
 Path = tuple[str | int, ...]

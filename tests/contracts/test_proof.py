@@ -224,3 +224,23 @@ def _mutate(draw: st.DataObject, facts: list[Fact]) -> list[Fact]:
 @given(CHUNKS, st.data())
 def test_any_single_mutation_is_found(chunks: list[tuple[command.Stream, bytes]], data: st.DataObject) -> None:
     assert prove(_mutate(data, chunked(chunks))).findings
+
+
+def found_in_part(facts: list[Fact]) -> list[Found]:
+    proof = Proof(partial=True)
+    for sequence, head in numbered(facts):
+        proof.feed(sequence, head)
+    return [Found(finding.sequence, finding.fault) for finding in proof.summary().findings]
+
+
+def test_a_command_that_began_before_the_record_is_taken_from_where_it_is() -> None:
+    assert found_in_part([output(b"one", 7), typed(b"in", 2), output(b"two", 10), completed(stdin=4, stdout=13)]) == []
+    assert found_in_part([completed(stdout=13)]) == []
+    assert found_in_part([output(b"one", 7), output(b"two", 11)]) == [(2, Fault.BYTES_MISSING)]
+    assert found_in_part([output(b"one", 7), completed(stdout=13)]) == [(2, Fault.WRONG_TOTAL)]
+
+
+def test_a_command_that_began_within_a_part_of_the_record_is_proven_as_ever() -> None:
+    assert found_in_part([begun(), output(b"one", 7)]) == [(2, Fault.BYTES_MISSING)]
+    assert found_in_part([begun(), completed(stdout=3)]) == [(2, Fault.WRONG_TOTAL)]
+    assert found_in_part([begun(), completed(), completed()]) == [(3, Fault.ENDED_TWICE)]

@@ -3,7 +3,9 @@
 import asyncio
 from pathlib import Path
 
+from infra.docker.stuck import set_frozen
 from infra.sandbox.base import SandboxState
+from infra.target import DockerTarget
 from tests.conformance.inside import a_sandbox, until
 
 STOPS_WHATEVER_IT_FINDS = """
@@ -43,3 +45,17 @@ async def test_a_pause_while_a_command_begins_is_a_pause(tmp_path: Path) -> None
                 assert inspection.state is SandboxState.PAUSED
                 await inside.provider.resume("sb-1")
             assert (await inside.run("echo", "on")).out == "on\n"
+
+
+async def test_a_pause_that_an_engine_was_helped_out_of_still_has_an_end(tmp_path: Path) -> None:
+    """Else the engine would take it for paused for ever."""
+    async with a_sandbox(tmp_path, name="docker") as inside:
+        target = await inside.provider.target("sb-1")
+        assert isinstance(target, DockerTarget)
+        for end in (inside.provider.resume, inside.provider.stop):
+            await inside.provider.pause("sb-1")
+            await asyncio.to_thread(set_frozen, target.container, frozen=False)
+            await end("sb-1")
+        stopped = await inside.provider.inspect("sb-1")
+        assert stopped is not None
+        assert stopped.state is SandboxState.STOPPED

@@ -22,6 +22,7 @@ from infra.blobs.blobs import Blobs
 from infra.bus import reader
 from infra.bus.connection import Bus
 from infra.journal import Journal
+from infra.log.live import LiveView
 from infra.manifest.history import tree_at
 from infra.manifest.stored import load_manifest
 from infra.settings import Files
@@ -82,7 +83,7 @@ def _of(entry: Entry) -> Thing:
 
 
 async def in_log(bus: Bus, at: int | None = None, sandbox: str = "sb") -> Tree:
-    found = await tree_at(bus, Blobs(bus), sandbox, at)
+    found = await tree_at(LiveView(bus), sandbox, at)
     assert found is not None
     return found.tree
 

@@ -16,6 +16,6 @@ def test_a_snapshot_prints_the_sequence_to_come_back_to(tmp_path: Path) -> None:
         taken = json.loads(cloche("snapshot", "box", "--json").out)
         assert (taken["files"], taken["size"]) == (1, 5)
         said = cloche("snapshot", "nobody")
-        assert (said.code, said.err) == (2, b"cloche: there is no sandbox 'nobody'\n")
+        assert (said.code, said.err) == (2, b"cloche: there is no sandbox 'nobody': see `cloche ps --all`\n")
         assert cloche("rm", "box").code == 0
         assert b"is removed" in cloche("snapshot", "box").err

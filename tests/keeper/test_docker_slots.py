@@ -109,6 +109,26 @@ async def test_more_containers_than_slots_share_them_and_come_to_rest() -> None:
     assert len(opened) <= 2 * len(targets)
 
 
+async def test_a_slot_in_stock_is_a_hit_and_one_that_has_to_be_opened_a_miss() -> None:
+    opened: list[Engineless] = []
+
+    async def open_slot(_target: DockerTarget, _usual: Usual) -> Slot:
+        opened.append(Engineless())
+        return opened[-1].slot
+
+    pool = SlotPool(open_slot)
+    target = DockerTarget(engine="", container="c", instance="", user="", shell="/bin/sh")
+    taken = [await pool.get(target)]
+    await pool.filled(target)
+    taken.append(await pool.get(target))
+    assert (pool.misses, pool.hits) == (1, 1)
+    await pool.aclose()
+    for each in (*taken, *(engineless.slot for engineless in opened)):
+        each.close()
+    for engineless in opened:
+        engineless.theirs.close()
+
+
 async def test_a_shell_with_an_impossible_greeting_is_done_without() -> None:
     async with docker_rig(images.busybox()) as (made, box):
         script = "printf '#!/bin/sh\\necho cloche \\302\\262 env\\nexec sleep 1000\\n' > /tmp/odd; chmod +x /tmp/odd"

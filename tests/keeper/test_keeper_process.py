@@ -14,9 +14,10 @@ import pytest
 from contracts.errors import Unavailable
 from infra.keeper.client import KeeperClient
 from infra.keeper.frame import Kind
-from infra.keeper.launcher import ensure_keeper
+from infra.keeper.launcher import ensure_keeper, reach_keeper
 from infra.keeper.layout import Layout
 from infra.keeper.protocol import MAX_MESSAGE
+from infra.settings import Keeping
 from tests.keeper.rig import ROOT, eventually, gone, rig
 
 
@@ -186,6 +187,17 @@ async def test_a_client_that_talks_nonsense_loses_its_connection_only(tmp_path: 
             writer.close()
         await client.hello()
         await client.shutdown()
+
+
+async def test_who_may_only_adopt_a_keeper_starts_none_and_finds_the_one_that_somebody_else_started(
+    tmp_path: Path,
+) -> None:
+    with pytest.raises(Unavailable):
+        await reach_keeper(tmp_path, Keeping.ADOPT)
+    assert not Layout.of(tmp_path).root.exists()
+    async with await ensure_keeper(tmp_path) as started, await reach_keeper(tmp_path, Keeping.ADOPT) as adopted:
+        assert (await adopted.hello()).instance == (await started.hello()).instance
+        await started.shutdown()
 
 
 async def test_a_client_that_floods_without_reading_does_not_grow_the_keeper(tmp_path: Path) -> None:

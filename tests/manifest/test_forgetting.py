@@ -22,7 +22,7 @@ from infra.lifecycles import Lifecycles
 from infra.manifest.garbage import collect_garbage
 from infra.settings import Files
 from services.file_watcher.footing import is_worn
-from services.replay.loop import CURSOR
+from services.replay.mirror import CURSOR
 from tests.bus.servers import Server, nats_in
 from tests.file_watcher.rig import Following, following_on, in_log, told
 from tests.manifest.story import Story

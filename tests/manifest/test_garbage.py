@@ -14,6 +14,7 @@ from infra.blobs.reading import find
 from infra.bus.errors import Denied
 from infra.bus.publisher import append
 from infra.journal import Journal
+from infra.log.live import LiveView
 from infra.manifest.garbage import _Sweep, collect_garbage, keep_swept
 from infra.manifest.history import tree_at
 from infra.manifest.marks import Marks
@@ -45,7 +46,7 @@ async def test_every_moment_on_record_stays_and_only_what_nothing_refers_to_goes
         assert await contents(bus) == before
         assert await story.blobs.missing(names) == set(names)
         for number, (sequence, tree) in enumerate(story.trees.items()):
-            found = await tree_at(bus, story.blobs, "sb", sequence)
+            found = await tree_at(LiveView(bus), "sb", sequence)
             assert found is not None
             assert found.tree == tree
             (tmp_path / str(number)).mkdir()

@@ -22,10 +22,9 @@ from contracts.queries import ANSWERS, Reply
 from contracts.spelling import spell
 from infra.blobs import layout
 from infra.blobs.blobs import Blobs
-from infra.bus.connection import Bus
-from services.replay.files import FilesInTime, _Listed
+from services.replay import files as files_in_time
+from services.replay.files import FilesInTime
 from services.replay.handlers import Historian
-from services.replay.projection import Projection
 from tests.bus.servers import nats_in
 from tests.manifest.story import WORKSPACE, Story
 
@@ -70,7 +69,7 @@ class Asked:
 async def asked(directory: Path) -> AsyncIterator[Asked]:
     async with nats_in(directory) as server:
         story = Story(Blobs(await server.connect("file_watcher")))
-        yield Asked(story, Historian(await server.connect("replay"), Projection()))
+        yield Asked(story, Historian(FilesInTime(await server.connect("replay")).answers()))
 
 
 async def put(story: Story, files: dict[bytes, bytes | None]) -> int:
@@ -212,30 +211,28 @@ async def test_a_large_tree_comes_in_pages_that_fit_into_a_message(tmp_path: Pat
         assert all(len(codec.encode(page)) < 1_000_000 for page in pages)
 
 
-class HeldUp(FilesInTime):
-    """With one sandbox whose tree takes long."""
+async def test_a_tree_that_takes_long_keeps_nobody_else_waiting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, released = asyncio.Event(), asyncio.Event()
+    build = FilesInTime._build
 
-    def __init__(self, bus: Bus) -> None:
-        super().__init__(bus)
-        self.begun, self.released = asyncio.Event(), asyncio.Event()
-
-    async def _build(self, sandbox: str, sequence: int) -> _Listed:
+    async def held_up(self: FilesInTime, sandbox: str, sequence: int) -> files_in_time._Listed:
         if sandbox == "large":
-            self.begun.set()
-            await self.released.wait()
-        return await super()._build(sandbox, sequence)
+            begun.set()
+            await released.wait()
+        return await build(self, sandbox, sequence)
 
-
-async def test_a_tree_that_takes_long_keeps_nobody_else_waiting(tmp_path: Path) -> None:
+    monkeypatch.setattr(FilesInTime, "_build", held_up)
     async with nats_in(tmp_path) as server:
         blobs = Blobs(await server.connect("file_watcher"))
         for sandbox in ("large", "small"):
             await Story(blobs, sandbox).ready()
-        files = HeldUp(await server.connect("replay"))
+        files = FilesInTime(await server.connect("replay"))
         long = asyncio.create_task(files.list(ListFilesAt(sandbox="large")))
-        await files.begun.wait()
+        await begun.wait()
         async with asyncio.timeout(10):
             assert (await files.list(ListFilesAt(sandbox="small"))).entries == ()
         assert not long.done()
-        files.released.set()
+        released.set()
         assert (await long).entries == ()

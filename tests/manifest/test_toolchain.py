@@ -13,6 +13,7 @@ from contracts.manifest import Tree
 from infra.blobs.blobs import Blobs
 from infra.bus.reader import bounds
 from infra.client import Cloche, Sandbox
+from infra.log.live import LiveView
 from infra.manifest.history import TreeAt, tree_at
 from infra.manifest.restore import restore
 from tests.services.node import node_in
@@ -149,7 +150,7 @@ async def flushed(sandbox: Sandbox, choose: random.Random) -> dict[int, bytes]:
 
 async def unasked(cloche: Cloche, sandbox: Sandbox, choose: random.Random) -> dict[int, bytes]:
     """Moments in between, any of those from which on the log had what was there until it changed again."""
-    known = await tree_at(cloche.bus, Blobs(cloche.bus), sandbox.id)
+    known = await tree_at(LiveView(cloche.bus), sandbox.id)
     assert known is not None
     told = Told(sandbox, known)
     moments: dict[int, bytes] = {}
@@ -183,7 +184,7 @@ async def test_at_each_of_a_hundred_moments_the_restored_tree_is_what_was_there(
         assert len(moments) == MOMENTS
         blobs = Blobs(cloche.bus)
         for sequence in choose.sample(sorted(moments), len(moments)):
-            found = await tree_at(cloche.bus, blobs, sandbox.id, sequence)
+            found = await tree_at(LiveView(cloche.bus), sandbox.id, sequence)
             assert found is not None
             directory = tmp_path / "restored" / str(sequence)
             directory.mkdir(parents=True)

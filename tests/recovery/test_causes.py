@@ -63,7 +63,31 @@ async def cloche(node: Node) -> AsyncIterator[Cloche]:
 
 
 async def end(data: Path, sandbox: Sandbox) -> None:
-    os.kill(await first_process(data, sandbox), signal.SIGTERM)
+    """The first process passes it on once, and a slot that is being prepared may come after that: it is asked here."""
+    first = await first_process(data, sandbox)
+    os.kill(first, signal.SIGTERM)
+    async with asyncio.timeout(60):
+        while others := beside(first):
+            for pid in others:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGTERM)
+            await asyncio.sleep(0.1)
+
+
+def beside(first: int) -> list[int]:
+    """The other processes of its namespace; none, once it is gone."""
+    return [
+        pid
+        for pid in map(int, filter(str.isdigit, os.listdir("/proc")))
+        if pid != first and namespace(pid) == namespace(first) != ""
+    ]
+
+
+def namespace(pid: int) -> str:
+    try:
+        return os.readlink(f"/proc/{pid}/ns/pid")
+    except OSError:
+        return ""
 
 
 HELD = """

@@ -20,8 +20,13 @@ from tests.services.process import Process
 SERVICES = ("spawner", "executor", "file_watcher", "health_monitor", "replay", "egress")
 ROOT = Path(__file__).resolve().parents[2]
 READY_S = 60.0
-DEFAULTS = {"CLOCHE_DURABILITY": "process", "CLOCHE_ISOLATION": "local", "CLOCHE_POOL": "0"}
-"""Local whether or not an engine answers, and no sandbox that no test asked for."""
+DEFAULTS = {
+    "CLOCHE_DURABILITY": "process",
+    "CLOCHE_ISOLATION": "local",
+    "CLOCHE_POOL": "0",
+    "CLOCHE_GATEWAY_PORT": "0",
+}
+"""Local whether or not an engine answers, no sandbox that no test asked for, and no port that others may have."""
 
 
 def settings_in(data: Path, **values: str) -> Settings:

@@ -10,7 +10,7 @@ from pathlib import Path
 from infra.service import main
 from tests.forking import Birth, fork
 
-SERVICES = ("spawner", "executor", "file_watcher", "health_monitor", "replay", "guardian", "egress", "agent")
+SERVICES = ("spawner", "executor", "file_watcher", "health_monitor", "replay", "guardian", "egress", "agent", "gateway")
 LINE_BYTES = 2**24
 
 

@@ -1,11 +1,17 @@
-"""The README's programs run as they stand."""
+"""The README's programs run as they stand, and every command in the documentation is one."""
 
 import asyncio
+import itertools
 import os
 import re
+import shlex
 import sys
+from functools import cache
 from pathlib import Path
 
+import pytest
+
+from tests.cli.shell import Shell
 from tests.services.node import ROOT, node_in
 
 
@@ -31,3 +37,40 @@ async def test_the_python_example_runs_and_prints_what_a_reader_expects(tmp_path
     lives = [tag for tag in told if tag.startswith("sandbox.")]
     assert lives[:3] == ["sandbox.creating", "sandbox.created", "sandbox.started"]
     assert "command.completed" in told
+
+
+def shell_lines(path: Path) -> list[list[str]]:
+    """What follows `cloche` in every line of its examples."""
+    text = path.read_text().replace("\\\n", " ")
+    blocks = re.findall(r"```(?:sh|console)?\n(.*?)```", text, re.DOTALL)
+    lines = (line.removeprefix("$ ") for block in blocks for line in block.splitlines())
+    found = (re.match(r"(?:\./)?cloche (.*)", line) for line in lines)
+    return [shlex.split(match[1], comments=True) for match in found if match]
+
+
+@cache
+def help_of(*command: str) -> str:
+    said = Shell(ROOT / "nowhere")(*command, "--help")
+    assert said.code == 0, said.err
+    return said.out.decode()
+
+
+def check(words: list[str]) -> None:
+    """Fails where a command, or an option of it, is none of ours."""
+    name, *rest = words
+    told = "" if name.startswith("-") else help_of(name)
+    if "\nCommands:" in told and rest and not rest[0].startswith("-"):
+        name, *rest = rest
+        told = help_of(words[0], name)
+    for word in itertools.takewhile(lambda word: word != "--", rest):
+        letters = [f"-{letter}" for letter in word[1:]] if re.fullmatch(r"-[a-z]+", word) else []
+        for option in letters or re.findall(r"--[a-z][a-z-]*", word)[: word.startswith("--")]:
+            assert re.search(rf"(?<![\w-]){option}(?![\w-])", told), f"{' '.join(words)}: {option}"
+
+
+@pytest.mark.parametrize(
+    "path", [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))], ids=lambda path: path.stem
+)
+def test_every_command_in_the_examples_is_one_with_these_options(path: Path) -> None:
+    for words in shell_lines(path):
+        check(words)

@@ -105,8 +105,14 @@ def test_a_sandbox_is_moved_by_its_own_node_only(order: Order) -> None:
     assert "belongs to node 'n1'" in refusal.message
 
 
-def test_what_is_not_built_yet_says_so() -> None:
-    order = orders.ForkSandbox(fork="other", sequence=1)
-    refusal = decide(given("running"), order, sandbox="sb", command="c", node="n1", now=NOW).refusal
+def test_a_fork_is_made_once_as_any_sandbox() -> None:
+    order = orders.ForkSandbox(fork="sb", sequence=1)
+    begun = given("creating")
+    assert begun is not None
+    asked = begun.requested_by or ""
+    assert decide(None, order, sandbox="sb", command="c", node="n1", now=NOW).step is Step.CREATE
+    assert decide(begun, order, sandbox="sb", command=asked, node="n1", now=NOW).step is Step.FINISH_CREATING
+    assert decide(given("running"), order, sandbox="sb", command=asked, node="n1", now=NOW) == (Step.NOTHING, None)
+    refusal = decide(given("removed"), order, sandbox="sb", command="other", node="n1", now=NOW).refusal
     assert refusal is not None
-    assert "not available yet" in refusal.message
+    assert "exists already" in refusal.message

@@ -19,7 +19,7 @@ def test_a_terminal_is_told_and_left_clean(monkeypatch: pytest.MonkeyPatch) -> N
         with ProgressLine("judging the log") as line:
             line.clear()
             line.at(41_000, 200_000)
-        expected = f"{ERASED}judging the log: 41,000 of 200,000 (20 %){ERASED}"
+        expected = f"{ERASED}judging the log [####----------------] 41,000 of 200,000 (20 %){ERASED}"
         shown = b""
         # A terminal hands over in as many pieces as it likes.
         while len(shown) < len(expected):

@@ -8,7 +8,7 @@ from contracts.events.agent import AgentToolUse
 from contracts.events.guardian import GuardianObserved
 from contracts.message import EventHead
 from contracts.registry import EVENTS
-from services.cli.summaries import summary
+from infra.words.summaries import summary
 from tests.contracts.samples import EVENT_SAMPLES
 
 WORDED = ("agent", "user", "command", "file", "tool", "health", "guardian", "network", "sandbox.network", "dead_letter")

@@ -11,9 +11,9 @@ from contracts.events.health import VitalsMetrics
 from contracts.spec import SandboxSpec
 from contracts.state import SandboxState, Status, fold
 from infra.client.vitals import Vitals
+from infra.words.escaping import last_lines, printable
 from services.cli import columns, top
 from services.cli.columns import fitting, table
-from services.cli.escaping import last_lines, printable
 from services.cli.measures import duration, percent, size, size_in_words
 from services.cli.show import COLUMNS
 from services.cli.use import Seen, as_json, seen

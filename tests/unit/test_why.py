@@ -120,8 +120,7 @@ def test_the_last_output_comes_with_the_death() -> None:
 
 def test_more_memory_is_offered_to_what_ran_out_of_it() -> None:
     found = story(*begun(NEVER), death(health.DeathCause.OOM), stopped(DIED, command="health-stop-1"))
-    source = """--set workspace.source='{"kind":"fork","sandbox":"sb","sequence":99}'"""
-    assert todo(found) == ["cloche start sb", f"cloche create --set resources.memory_mb=8192 {source}"]
+    assert todo(found) == ["cloche start sb", "cloche fork sb --at 99 --set resources.memory_mb=8192"]
 
 
 def test_no_more_is_offered_than_there_may_be() -> None:

@@ -176,7 +176,10 @@ def test_diff_and_commit_from_the_command_line(repository: Path, tmp_path: Path)
         refused = cloche("create", *wrong, "--set", "workspace.source.ref=nowhere", "--isolation", "local")
         assert (refused.code, refused.out) == (2, b"")
         assert refused.err.decode() == f"cloche: workspace.source: ref 'nowhere' names no commit of {repository}\n"
-        assert cloche("commit", "nobody", "-m", "x").err == b"cloche: there is no sandbox 'nobody'\n"
+        assert (
+            cloche("commit", "nobody", "-m", "x").err
+            == b"cloche: there is no sandbox 'nobody': see `cloche ps --all`\n"
+        )
 
 
 def on_a_terminal(argv: list[str], env: dict[str, str]) -> bytes:

@@ -82,13 +82,16 @@ async def test_last_words_are_kept(sandbox: Sandbox) -> None:
 
 
 async def test_frames_of_any_shape_do_no_harm(sandbox: Sandbox) -> None:
-    """Each field that is looked at is something else than it should be."""
+    """Each field that is looked at is something else than it should be.
+
+    Who tells the lives of what it was told, as here from the first, is not done with its result alone.
+    """
     shapes = [
         *({"type": kind, "message": shape, "event": shape, "response": shape, "request": shape, "entries": shape,
            "filePath": shape, "subtype": shape, "usage": shape, "model_usage_since_last_result": shape, "errors": shape,
            "request_id": shape, "command_uuid": shape, "state": shape, "parent_tool_use_id": shape}
-          for kind in ("assistant", "user", "stream_event", "result", "system", "transcript_mirror", "control_response",
-                       "control_cancel_request", "command_lifecycle", "strange")
+          for kind in ("command_lifecycle", "assistant", "user", "stream_event", "result", "system",
+                       "transcript_mirror", "control_response", "control_cancel_request", "strange")
           for shape in (None, 7, -1.5, "x", [], [1, {"type": "text"}], {"content": [{"type": "tool_use", "id": 7}]},
                         {"content": "x", "id": []})),
         {"type": "assistant", "message": {"id": "m", "content": [{"type": "text", "text": "\ud800"}]}},

@@ -266,6 +266,26 @@ async def test_a_subagent_is_told_apart_and_the_next_run_goes_on_with_the_conver
     assert "The helper is done." in shown
 
 
+async def test_a_conversation_is_forked_in_the_middle_of_a_run(stage: Stage) -> None:
+    painting = "echo seen > seen; until [ -e go ]; do sleep 0.05; done"
+    stage.model.script("painter", reply("I begin.", bash(painting)), reply("Painted late."))
+    sandbox = await stage.sandbox()
+    run = await sandbox.agent.start("claude", "You are the painter, purple")
+    await until(run, facts.AgentTranscript, lambda each: "I begin." in (each.data or ""))
+    await sandbox.run(["sh", "-c", "until [ -e seen ]; do sleep 0.02; done"])
+    middle = await at_end(stage, sandbox)
+    await sandbox.files.write("go", "")
+    assert (await run.wait()).result == "Painted late."
+    stage.model.script("shade", reply("It was purple."))
+    fork = await stage.cloche.fork(sandbox.id, at=int(str(middle["sequence"])))
+    again = await fork.agent.start("claude", "Which shade was it?", resume=run.id)
+    assert (await again.wait()).result == "It was purple."
+    shown = stage.model.turns("shade")[-1].shown
+    assert "You are the painter, purple" in shown
+    assert "I begin." in shown
+    assert "Painted late." not in shown
+
+
 async def whole(run: AgentRun, words: str) -> None:
     await until(run, facts.AgentMessage, lambda each: each.text == words and not each.partial)
 

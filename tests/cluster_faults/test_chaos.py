@@ -1,0 +1,147 @@
+"""Three servers and three nodes, each on a host of its own, struck one after another while 200 commands run."""
+
+import asyncio
+import os
+import signal
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable
+from functools import partial
+from typing import NamedTuple
+
+import pytest
+import pytest_asyncio
+
+from contracts.verifying import Trust
+from infra.bus.connection import Bus
+from infra.client import Cloche
+from infra.log.live import LiveView
+from infra.verify.log import verify_log
+from tests.bus.servers import until
+from tests.cluster_faults import nodes, servers
+from tests.cluster_faults.network import Network
+from tests.cluster_faults.nodes import ClusterNode, nodes_in
+from tests.cluster_faults.servers import Cluster, cluster_in
+from tests.cluster_faults.work import Work
+
+pytestmark = [pytest.mark.timeout(900), pytest.mark.asyncio(loop_scope="module")]
+
+COMMANDS = int(os.environ.get("CLOCHE_CHAOS_COMMANDS", "200"))
+CUT_S = 30.0
+CLIENT = "client"
+
+
+class Place(NamedTuple):
+    network: Network
+    cluster: Cluster
+    nodes: dict[str, ClusterNode]
+    cloche: Cloche
+    admin: Bus
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def place(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Place]:
+    directory = tmp_path_factory.mktemp("chaos")
+    with Network((*servers.NAMES, *nodes.NAMES, CLIENT)) as network, network.inside(CLIENT):
+        async with (
+            cluster_in(directory / "nats", network, nodes=nodes.NAMES) as cluster,
+            nodes_in(directory, cluster, network) as found,
+            Cloche.connect(found["n1"].settings) as cloche,
+            await cluster.connect("admin") as admin,
+        ):
+            yield Place(network, cluster, found, cloche, admin)
+
+
+def say(words: str) -> None:
+    print(f"{time.monotonic():.1f} {words}", file=sys.stderr)
+
+
+async def kill_a_server(place: Place) -> None:
+    """The one that leads the log."""
+    leader = await place.cluster.leader(place.admin)
+    place.cluster.servers[leader].kill()
+    await until_another_leads(place, leader)
+    place.cluster.servers[leader].start()
+    await place.cluster.whole(place.admin)
+
+
+async def until_another_leads(place: Place, before: str) -> None:
+    async def leads() -> bool:
+        return await place.cluster.leader(place.admin) != before
+
+    await until(leads, seconds=60)
+
+
+async def kill_a_nodes_services(place: Place) -> None:
+    await place.nodes["n1"].end()
+    await place.nodes["n1"].start()
+
+
+async def cut_one_server_and_one_node(place: Place) -> None:
+    leader = await place.cluster.leader(place.admin)
+    for host in (leader, "n2"):
+        place.network.cut(host)
+    try:
+        await asyncio.sleep(CUT_S)  # The fault itself, not a wait for something.
+    finally:
+        for host in (leader, "n2"):
+            place.network.heal(host)
+    await place.cluster.whole(place.admin)
+
+
+async def kill_a_whole_node(place: Place) -> None:
+    """With its keeper and its sandboxes."""
+    await place.nodes["n3"].die()
+    await place.nodes["n3"].start()
+
+
+async def restart_all_in_turn(place: Place) -> None:
+    for server in place.cluster.servers.values():
+        server.kill(signal.SIGTERM)
+        server.start()
+        await place.cluster.whole(place.admin)
+        say(f"{server.address.name} again")
+    for node in place.nodes.values():
+        await node.end(signal.SIGTERM)
+        await node.start()
+
+
+STRIKES = {
+    kill_a_server: 0.5,
+    kill_a_nodes_services: 0.5,
+    cut_one_server_and_one_node: 2.5,
+    kill_a_whole_node: 0.8,
+    restart_all_in_turn: 1.0,
+}
+"""And how long commands wait after each line meanwhile, so that some run from its beginning to its end."""
+
+
+async def test_nothing_acknowledged_is_lost_and_everything_ends_with_a_cause(place: Place) -> None:
+    made = await asyncio.gather(
+        *(place.cloche.create({"node_labels": {"host": name}}) for name in nodes.NAMES for _ in range(2))
+    )
+    assert sorted(sandbox.state.node for sandbox in made) == sorted([*nodes.NAMES] * 2)
+    work = Work(made)
+    share = COMMANDS // len(STRIKES)
+    running: list[Awaitable[None]] = []
+    for turn, (strike, pause_s) in enumerate(STRIKES.items()):
+        numbers = range(turn * share, (turn + 1) * share)
+        running.append(asyncio.create_task(work.run(numbers, pause_s)))
+        await until(partial(work.has_begun, turn * share), seconds=60)
+        say(strike.__name__)
+        await strike(place)
+    say("all is whole")
+    await asyncio.gather(*running)
+    say("all have ended")
+    assert len(work.acknowledged) == share * len(STRIKES)
+    ends = await work.check(place.cloche, struck="n3")
+    say(f"ended: {ends}")
+    assert ends["completed"] > COMMANDS * 0.7
+    for sandbox in made:
+        # All live again, and where one was brought back its files came along. Nothing ran twice.
+        ran = await sandbox.run("for f in ran-*; do wc -l < $f; done | sort -u")
+        assert ran.stdout.split() in ([b"1"], [b"0", b"1"])
+    for node in place.nodes.values():
+        await until(node.holds_nothing, seconds=60)
+    verdict = await verify_log(LiveView(place.cloche.bus), Trust((), None, ()), lambda *_: None)
+    assert (verdict.findings, verdict.open) == ((), ())

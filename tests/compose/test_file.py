@@ -1,0 +1,80 @@
+"""compose.yaml as the program reads it: what each service may do, and that no more is given than is explained."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.compose.image import ROOT
+from tests.compose.stack import ONCE, Stack
+
+CAPABILITIES = {
+    "keeper": {"KILL"},
+    "spawner": {"CHOWN", "DAC_OVERRIDE", "FOWNER"},
+    "executor": {"CHOWN", "DAC_OVERRIDE", "FOWNER"},
+    "file_watcher": {"DAC_READ_SEARCH"},
+    "health_monitor": {"DAC_READ_SEARCH"},
+    "egress": {"SYS_ADMIN", "SYS_PTRACE"},
+}
+ENGINE = {"keeper", "spawner", "executor", "file_watcher", "health_monitor", "egress"}
+ROOT_USERS = ENGINE | {"prepare", "agent"}
+TEXT = (ROOT / "compose.yaml").read_text()
+
+
+@pytest.fixture(scope="module")
+def services(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    found: dict[str, Any] = Stack(tmp_path_factory.mktemp("home"), "cloche-test/none").config()["services"]
+    return found
+
+
+def test_the_services_are_those_that_a_node_has(services: dict[str, Any]) -> None:
+    written = {place.parent.name for place in (ROOT / "services").glob("*/__main__.py")} - {"cli"}
+    assert set(services) - {"cli"} == written | {"nats", "keeper", *ONCE}
+
+
+def test_every_service_is_closed_and_bounded(services: dict[str, Any]) -> None:
+    for name, service in services.items():
+        assert service["cap_drop"] == ["ALL"], name
+        assert service["security_opt"] == ["no-new-privileges:true"], name
+        assert service["read_only"] is True, name
+        assert not service.get("privileged"), name
+        assert {"mem_limit", "cpus", "pids_limit", "logging", "stop_grace_period"} <= set(service), name
+        assert service["restart"] == ("no" if name in {*ONCE, "cli"} else "unless-stopped"), name
+        assert "test" in service["healthcheck"] or name in {*ONCE, "cli"}, name
+
+
+def test_nobody_has_a_capability_a_user_or_the_engine_that_it_was_not_meant_to_have(services: dict[str, Any]) -> None:
+    given = {name: set(service["cap_add"]) for name, service in services.items() if service.get("cap_add")}
+    assert given == CAPABILITIES
+    assert {name for name, service in services.items() if str(service.get("user", "")).startswith("0")} == ROOT_USERS
+    assert {name for name, service in services.items() if "docker.sock" in str(service.get("volumes"))} == ENGINE
+    assert {name for name, service in services.items() if "pid" in service} == {"egress", "executor", "keeper"}
+
+
+def test_every_capability_stands_beside_its_reason() -> None:
+    for name in set().union(*CAPABILITIES.values()):
+        for line in re.findall(rf"^ *- {name}\b.*$", TEXT, re.MULTILINE):
+            assert re.search(rf"- {name} # \w.{{10,}}", line), line
+
+
+def test_each_service_sees_the_password_of_one_user_alone() -> None:
+    for name, service in yaml.safe_load(TEXT)["services"].items():
+        mounted = re.findall(r"credentials/(\w+):|(nats/secrets):|(cloche\}/nats):", str(service.get("volumes", "")))
+        found = {next(filter(None, each)) for each in mounted}
+        own = {"cli": {"client"}, "provision": {"nats/secrets"}, "nats": {"cloche}/nats"}, "keeper": set()}
+        assert found == own.get(name, set() if name == "prepare" else {name}), name
+
+
+def test_an_override_for_other_services_does_not_replace_the_keeper(tmp_path: Path) -> None:
+    stack = Stack(tmp_path / "home", "cloche-test/none")
+    override = tmp_path / "override.yaml"
+    override.write_text("services: {gateway: {environment: {CLOCHE_LOG_LEVEL: INFO}}}")
+    asked = ("config", "--hash", "keeper")
+    assert stack.run(*asked) == stack.run("--file", str(override), *asked)
+
+
+def test_the_base_is_chosen_by_an_argument() -> None:
+    recipe = Path(ROOT / "infra/images/cloche/Dockerfile").read_text()
+    assert re.findall(r"^FROM (\S+)", recipe, re.MULTILINE) == ["${BASE}", "${BASE}"]

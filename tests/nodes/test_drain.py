@@ -1,0 +1,68 @@
+"""A node that is drained: nothing new comes, and what it has leaves with its files."""
+
+from pathlib import Path
+
+import pytest
+
+from contracts.commands.node import DrainNode
+from contracts.events.command import CommandLost
+from contracts.events.node import NodeDrained, NodeKept
+from contracts.nodes import Standing
+from contracts.state import Status
+from infra.client.nodes import NodeHealth, drain, nodes
+from infra.client.sandbox import load_state
+from tests.nodes.pair import Pair, pair_in
+from tests.recovery.work import facts, on_disk
+
+pytestmark = pytest.mark.timeout(240)
+
+
+async def _until(pair: Pair, node: str, order: DrainNode, standing: Standing) -> list[object]:
+    told: list[object] = []
+    async for news in drain(pair.cloche.bus, node, order):
+        told.append(news.fact)
+        if news.record.standing is standing:
+            break
+    return told
+
+
+async def test_a_drained_node_gives_everything_away_and_says_what_cannot_leave(tmp_path: Path) -> None:
+    async with pair_in(tmp_path, wait_s=2.0, without=("egress", "health_monitor")) as pair:
+        cloche = pair.cloche
+        await _until(pair, "n1", DrainNode(), Standing.DRAINED)
+        free = await cloche.create(id="free")
+        assert free.state.node == "n2"
+        bound = await cloche.create({"node_labels": {"name": "n2"}}, id="bound")
+        assert {each.node: each.health for each in await nodes(cloche.bus)} == {
+            "n1": NodeHealth.DRAINED,
+            "n2": NodeHealth.ALIVE,
+        }
+        await _until(pair, "n1", DrainNode(cancel=True), Standing.JOINED)
+        running = await free.start(
+            ["sh", "-c", "i=0; while :; do i=$((i+1)); echo $i >> count; echo $i; sleep 0.01; done"]
+        )
+        await pair.n2.services["spawner"].kill()
+        await pair.n2.services["spawner"].start()
+
+        told: list[object] = []
+        async for news in drain(cloche.bus, "n2", DrainNode()):
+            told.append(news.fact)
+            if isinstance(news.fact, NodeKept):
+                assert (news.fact.sandbox, "n1 lacks label name=n2" in news.fact.reason) == ("bound", True)
+                assert (await load_state(cloche.bus, "bound")).status is Status.RUNNING
+                await bound.remove()
+            if isinstance(news.fact, NodeDrained):
+                break
+        moved = await load_state(cloche.bus, "free")
+        assert (moved.node, moved.status, moved.former_nodes) == ("n1", Status.RUNNING, ("n2",))
+        assert (await running.wait()).outcome == "lost"
+        lost = [fact async for fact in facts(free, "command.lost") if isinstance(fact, CommandLost)]
+        assert [(fact.cause, "its node is being drained" in fact.detail) for fact in lost] == [("node_drained", True)]
+        # What it wrote until it was frozen has come along: a count without a hole, as far as its last line is whole.
+        free.state = moved
+        count = (await free.run("cat count")).stdout.decode().splitlines()
+        assert count[:-1] == [str(number + 1) for number in range(len(count) - 1)]
+        told_to = lost[0].totals.stdout
+        assert told_to is not None
+        assert len("".join(f"{line}\n" for line in count)) >= told_to
+        assert await on_disk(pair.n1.data, free)

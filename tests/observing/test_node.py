@@ -1,0 +1,164 @@
+"""A whole node with figures, looked at by a real Prometheus."""
+
+import asyncio
+import json
+import shutil
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import pytest_asyncio
+import yaml
+
+from infra.client import Cloche
+from tests.gateway.rig import free_port
+from tests.services.node import DEFAULTS, ROOT, end_sandboxes, settings_in
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+WITHIN_S = 90.0
+
+
+class Up:
+    """`cloche up`, with figures."""
+
+    def __init__(self, data: Path) -> None:
+        self.data = data
+        self.port = free_port()
+        self.log = data / "up.log"
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def values(self) -> dict[str, str]:
+        own = {"CLOCHE_DATA": str(self.data), "CLOCHE_METRICS_PORT": str(self.port), "CLOCHE_LOG_FORMAT": "json"}
+        return {**DEFAULTS, **own, "CLOCHE_LOG_LEVEL": "INFO", "PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"}
+
+
+async def get(url: str, *, wanted: int = 200) -> httpx.Response:
+    """For what answers only once something has started."""
+    async with httpx.AsyncClient() as client, asyncio.timeout(WITHIN_S):
+        while True:
+            try:
+                answer = await client.get(url)
+                if answer.status_code == wanted:
+                    return answer
+            except httpx.TransportError:
+                pass
+            await asyncio.sleep(0.1)
+
+
+async def until_shown(up: Up, *beginnings: str) -> None:
+    """A figure may be told a moment after what it counts."""
+    async with asyncio.timeout(WITHIN_S):
+        while missing := await _missing(up, beginnings):
+            await asyncio.sleep(0.1)
+    assert not missing
+
+
+async def _missing(up: Up, beginnings: tuple[str, ...]) -> list[str]:
+    lines = (await get(f"{up.url}/metrics")).text.splitlines()
+    return [each for each in beginnings if not any(line.startswith(each) for line in lines)]
+
+
+@asynccontextmanager
+async def process(*argv: str, log: Path, env: dict[str, str] | None = None) -> AsyncIterator[None]:
+    with log.open("wb") as out:
+        started = await asyncio.create_subprocess_exec(*argv, stdout=out, stderr=out, env=env, cwd=ROOT)
+    try:
+        yield
+    finally:
+        started.terminate()
+        await started.wait()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def up(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Up]:
+    found = Up(tmp_path_factory.mktemp("observed"))
+    async with process(sys.executable, "-m", "services.cli", "up", log=found.log, env=found.values()):
+        await get(f"{found.url}/healthz")
+        yield found
+        await end_sandboxes(found.data)
+
+
+async def test_one_address_has_the_figures_of_every_service(up: Up) -> None:
+    health = (await get(f"{up.url}/healthz")).json()
+    assert set(health["services"]) == {
+        "agent", "egress", "executor", "file_watcher", "guardian", "health_monitor", "replay", "spawner",
+    }  # fmt: skip
+    async with Cloche.connect(settings_in(up.data)) as cloche:
+        sandbox = await cloche.create(id="sb")
+        assert (await sandbox.run(["printf", "four"])).exit_code == 0
+    await until_shown(
+        up,
+        'cloche_orders_settled_total{outcome="acked",service="executor"} 1.0',
+        'cloche_command_output_bytes_total{stream="stdout"} 4.0',
+        "cloche_exec_start_seconds_count 1.0",
+        'cloche_sandbox_creations_total{outcome="created"} 1.0',
+        'cloche_events_stored_total{family="command",kind="completed"} 1.0',
+        'cloche_bus_connected{service="guardian"} 1.0',
+        'cloche_publish_window_used{service="executor"} 0.0',
+    )
+
+
+async def test_what_is_asked_of_the_servers_is_there_too(up: Up) -> None:
+    durables = ("spawner-any", "spawner-local", "executor-local", "agent-local", "egress-local", "replay-any")
+    followers = ("replay", "guardian", "audit", "executor-lifecycles", "spawner-lifecycles")
+    await until_shown(
+        up,
+        *(f'cloche_queue_depth{{durable="{durable}"}}' for durable in durables),
+        *(f'cloche_follower_lag_events{{follower="{follower}"}}' for follower in followers),
+        'cloche_store_bytes{stream="CLOCHE_LOG"}',
+    )
+
+
+async def test_an_order_that_is_given_up_is_counted_and_logged_with_its_ids(up: Up) -> None:
+    async with Cloche.connect(settings_in(up.data)) as cloche:
+        order = b'{"id": "c-odd", "type": "command.run", "source": "x", "specversion": "1.0"}'
+        await cloche.bus.publish("cloche.cmd.local.sb-odd.command.run", order)
+    await until_shown(up, 'cloche_orders_settled_total{outcome="dead",service="executor"} 1.0')
+    told = [json.loads(each) for each in up.log.read_text().splitlines() if each.startswith("{")]
+    letter = next(each for each in told if "dead letter" in each["message"])
+    assert (letter["service"], letter["sandbox"], letter["command"]) == ("executor", "sb-odd", "c-odd")
+
+
+async def test_a_real_prometheus_finds_every_target_up(up: Up, tmp_path: Path) -> None:
+    program = shutil.which("prometheus")
+    assert program is not None, "prometheus is missing: apt-get install prometheus"
+    config = yaml.safe_load((ROOT / "infra/observability/prometheus.yml").read_text())
+    config["global"] = {"scrape_interval": "5s", "evaluation_interval": "1s"}
+    config["rule_files"] = [str(ROOT / "infra/observability/alerts.yml")]
+    config["scrape_configs"] = config["scrape_configs"][:1]
+    config["scrape_configs"][0]["static_configs"][0]["targets"] = [f"127.0.0.1:{up.port}"]
+    (tmp_path / "prometheus.yml").write_text(yaml.safe_dump(config))
+    port = free_port()
+    argv = (
+        program,
+        f"--config.file={tmp_path}/prometheus.yml",
+        f"--storage.tsdb.path={tmp_path}/data",
+        f"--web.listen-address=127.0.0.1:{port}",
+    )
+    async with process(*argv, log=tmp_path / "log"):
+        api = f"http://127.0.0.1:{port}/api/v1"
+        await get(f"http://127.0.0.1:{port}/-/ready")
+        # On a busy machine one look may time out; the next one does not.
+        await _answered(f"{api}/query?query=up==1")
+        seen = await _answered(f"{api}/query?query=cloche_service_ready")
+        assert {each["metric"]["job"] for each in seen} == {"cloche"}
+        rules = (await get(f"{api}/rules")).json()["data"]["groups"][0]["rules"]
+        assert {each["health"] for each in rules} <= {"ok", "unknown"}
+
+
+async def _answered(query: str) -> list[dict[str, Any]]:
+    """Waits until there is something."""
+    async with asyncio.timeout(WITHIN_S):
+        while True:
+            found: list[dict[str, Any]] = (await get(query)).json()["data"]["result"]
+            if found:
+                return found
+            await asyncio.sleep(0.2)

@@ -1,0 +1,132 @@
+"""What waits: orders in queues, events before followers, messages in windows."""
+
+import asyncio
+import contextlib
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from contracts import subjects
+from contracts.errors import Invalid
+from contracts.streams import COMMANDS_STREAM, executor_consumer
+from infra import asking
+from infra.bus.connection import Bus
+from infra.bus.out_stream import OutStream
+from infra.bus.publisher import append
+from infra.observing import catalogue, polling, tracing
+from infra.observing.figures import Counter, Gauge, samples
+from infra.observing.lag import watch_lag
+from infra.observing.queues import watch_queue
+from infra.observing.store import watch_store
+from infra.settings import Tracing
+from tests.bus.servers import Server, nats_in, until
+from tests.services.node import ROOT, settings_in
+
+
+@pytest.fixture
+async def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Server]:
+    monkeypatch.setattr(polling, "_is_read", True)
+    async with nats_in(tmp_path) as found:
+        yield found
+
+
+@contextlib.asynccontextmanager
+async def running(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    task = asyncio.create_task(work)
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+def value(figure: Counter | Gauge, *labels: str) -> float | None:
+    return dict(samples(figure)).get(labels)
+
+
+async def order(bus: Bus, number: int) -> None:
+    await append(bus, f"cloche.cmd.local.s{number}.command.run", b"{}", f"c-{number}", stream=COMMANDS_STREAM)
+
+
+async def test_orders_that_nobody_takes_are_the_depth_of_their_queue(server: Server) -> None:
+    client, executor = await server.connect("client"), await server.connect("executor")
+    for number in range(3):
+        await order(client, number)
+    async with running(watch_queue(executor, executor_consumer("local"))):
+        await until(lambda: value(catalogue.queue_depth, "executor-local") == 3)
+    assert value(catalogue.queue_unsettled, "executor-local") == 0
+
+
+async def test_only_what_a_follower_reads_is_its_lag(server: Server) -> None:
+    bus = await server.connect("executor")
+    for number, kind in enumerate(("started", "output", "output", "completed")):
+        await append(bus, f"cloche.log.sb.command.{kind}.e", b"{}", f"executor.{number}")
+    outputs = subjects.events_of(family="command", kind="output", scope="*")
+    async with running(watch_lag("outputs", bus, outputs, lambda: 2)):
+        await until(lambda: value(catalogue.lag_events, "outputs") == 1)
+    assert (value(catalogue.lag_seconds, "outputs") or 0) > 0
+    async with running(watch_lag("outputs", bus, outputs, lambda: 3)):
+        await until(lambda: value(catalogue.lag_events, "outputs") == 0)
+
+
+async def test_the_size_of_the_store_is_the_servers_own_count(server: Server) -> None:
+    bus = await server.connect("replay")
+    bus.realm = "acme"
+    async with running(watch_store(bus)):
+        await until(lambda: value(catalogue.store_messages, "acme/OBJ_cloche_blobs") == 0)
+    assert value(catalogue.store_bytes, "acme/CLOCHE_LOG") is not None
+
+
+async def test_a_window_is_counted_while_it_is_used_and_not_after(server: Server) -> None:
+    bus = await server.connect("executor")
+    used, stored = catalogue.window_used.of("executor"), catalogue.events_stored.of("command", "output")
+    waits = catalogue.window_full.of("executor")
+    before = (used.value, stored.value, waits.value)
+    async with OutStream(bus, window=2) as out:
+        for number in range(10):
+            await out.send("cloche.log.sb.command.output.e", b"{}", f"executor.w{number}")
+            assert used.value - before[0] <= 2
+    assert (used.value, stored.value) == (before[0], before[1] + 10)
+    assert waits.value > before[2]
+    left = OutStream(bus)
+    await left.send("cloche.log.sb.command.output.e", b"{}", "executor.left")
+    await left.aclose()
+    assert used.value == before[0]
+
+
+async def test_nobody_is_asked_where_nobody_reads(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(polling, "_is_read", False)
+    await watch_queue(await server.connect("executor"), executor_consumer("local"))
+
+
+def test_a_service_imports_neither_library_before_somebody_wants_it() -> None:
+    modules = "services.executor.app, services.spawner.app, services.cli.supervision, infra.client"
+    code = f"import sys, {modules}; print([n for n in ('prometheus_client', 'opentelemetry.sdk') if n in sys.modules])"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert told.stdout.strip() == "[]"
+
+
+async def test_an_endpoint_without_the_library_is_refused_in_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "infra.observing.otlp", None)
+    settings = settings_in(tmp_path, CLOCHE_TRACING="http://127.0.0.1:1")
+    with pytest.raises(Invalid, match=r"cloche\[otel\]"):
+        async with tracing.exporting(settings):
+            pass
+    assert settings.tracing == Tracing(endpoint="http://127.0.0.1:1")
+
+
+async def test_a_collector_that_is_away_is_nobodys_trouble(tmp_path: Path) -> None:
+    settings = settings_in(tmp_path, CLOCHE_TRACING="http://127.0.0.1:1")
+    token = asking.traceparent.set(f"00-{'ab' * 16}-{'cd' * 8}-01")
+    try:
+        async with tracing.exporting(settings):
+            with tracing.step("x", {}):
+                pass
+    finally:
+        asking.traceparent.reset(token)
