@@ -54,6 +54,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Saved]:
         ) as line:
             assert line.stdout is not None
             line.stdout.readline()
+            _proven(shell)
             backup = json.loads(run(shell, "backup", str(work), "--json"))
             assert shell("restore", backup["file"]).code == 1, "while it is up"
         run(shell, "exec", sandbox, "--", "true")
@@ -61,6 +62,12 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Saved]:
         run(shell, "rm", sandbox)
         run(shell, "down")
         yield Saved(shell, Path(backup["file"]), backup, sandbox, history, work)
+
+
+def _proven(shell: Shell) -> None:
+    """Waits for the first checkpoint: the key is made with it."""
+    while not json.loads(run(shell, "audit", "--json"))["checkpoint"]:
+        pass
 
 
 def test_a_store_that_was_destroyed_is_as_it_was_at_the_backup_and_work_goes_on(saved: Saved) -> None:

@@ -152,7 +152,7 @@ async def an_interrupt_stops_the_whole_tree(sandbox: Sandbox, run: AgentRun) -> 
     said = await sandbox.agent.interrupt("enough", wait=True)
     # What was killed in the middle of a write may still finish that one; whoever lives writes on and on.
     await sandbox.run("rm -f own child; sleep 0.3; rm -f own child; sleep 0.3")
-    assert (await sandbox.run("ls own child")).stdout == b""
+    assert (await sandbox.run("ls own child | grep . && ps -ef f")).stdout == b"", await story(run)
     assert [(each.reason, each.order) for each in await told(run, facts.AgentInterrupted)] == [("enough", said.order)]
 
 
