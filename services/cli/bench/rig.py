@@ -19,6 +19,7 @@ from infra.docker.engine import Engine
 from infra.docker.finding import find_engine
 from infra.keeper.client import KeeperClient
 from infra.keeper.launcher import end_keeper
+from infra.sandbox.base import Provider
 from infra.sandbox.docker.blanks import Blanks
 from infra.sandbox.docker.layout import DataFiles
 from infra.sandbox.docker.making import Maker
@@ -34,6 +35,8 @@ requests_per_s = 1000000
 burst = 1000000
 """
 """What is fetched from sandboxes is local, and no limit is to be measured."""
+REMOVED_AT_ONCE = 8
+"""Removing waits for processes to end: a thousand, one after the other, take minutes."""
 
 
 class Rig(Struct, frozen=True, kw_only=True):
@@ -87,12 +90,23 @@ async def end_node(settings: Settings) -> None:
     await daemon.stop(settings)
     async with load_providers(settings.data) as providers:
         for provider in providers.values():
-            for sandbox in await provider.sandboxes():
-                await provider.remove(sandbox)
+            await _remove_all(provider)
             await provider.discard_blanks()
     if settings.sandbox.isolation == Isolation.DOCKER:
         await _sweep_containers(settings.data)
     await end_keeper(settings.data, force=True)
+
+
+async def _remove_all(provider: Provider) -> None:
+    places = asyncio.Semaphore(REMOVED_AT_ONCE)
+
+    async def remove(sandbox: str) -> None:
+        async with places:
+            await provider.remove(sandbox)
+
+    async with asyncio.TaskGroup() as tasks:
+        for sandbox in await provider.sandboxes():
+            tasks.create_task(remove(sandbox))
 
 
 async def _sweep_containers(data: Path) -> None:
