@@ -71,13 +71,23 @@ def test_the_spread_over_few_rounds_is_shown_beside_their_ratio() -> None:
     assert "| 0.600 × (0.500–0.700) |" in text
 
 
-def test_a_new_table_replaces_the_old_one_and_nothing_else(tmp_path: Path) -> None:
+def test_a_new_table_replaces_the_old_one_of_its_name_and_nothing_else(tmp_path: Path) -> None:
     page = tmp_path / "docs" / "benchmarks.md"
-    store(page, "| first |\n")
+    order = ["one", "two", "three"]
+    store(page, {"three": "| third |\n", "one": "| first |\n"}, order)
     page.write_text(f"# Ours\n\nWords before.\n\n{page.read_text().split('write`.')[1].strip()}\n\nWords after.\n")
-    store(page, "| second |\n")
+    store(page, {"two": "| second |\n", "one": "| first again |\n"}, order)
     text = page.read_text()
-    assert "| second |" in text
-    assert "| first |" not in text
+    assert [line for line in text.splitlines() if line.startswith(("###", "|"))] == [
+        *("### one", "| first again |", "### two", "| second |", "### three", "| third |")
+    ]
     assert text.startswith("# Ours\n\nWords before.\n")
     assert text.endswith("\n\nWords after.\n")
+
+
+def test_the_table_of_a_benchmark_that_there_is_no_more_goes(tmp_path: Path) -> None:
+    page = tmp_path / "benchmarks.md"
+    store(page, {"one": "| first |\n", "two": "| second |\n"}, ["one", "two"])
+    store(page, {}, ["two"])
+    assert "first" not in page.read_text()
+    assert "### two\n\n| second |\n" in page.read_text()

@@ -1,8 +1,9 @@
 """Which benchmarks a run has, and what those that it lacks would need."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from msgspec import Struct
 from rich.progress import Progress
@@ -38,6 +39,7 @@ from services.cli.bench.swe_rex import swe_rex
 from services.cli.bench.throughput import throughput
 from services.cli.bench.verifying import verifying
 
+T = TypeVar("T")
 Benchmark = Callable[[Rig, Sizes], Awaitable[list[Figure]]]
 MachineBenchmark = Callable[[Path, Sizes, Progress], Awaitable[list[Figure]]]
 
@@ -117,22 +119,25 @@ class Choice(Struct, frozen=True, kw_only=True):
     def wants(self, name: str) -> bool:
         return not self.only or name in self.only
 
-    def local(self) -> list[Benchmark]:
+    def local(self) -> dict[str, Benchmark]:
         runs = dict(LOCAL)
         if self.browser is not None:
             runs[PAGE] = partial(page, program=self.browser)
         if self.swe_rex is not None:
             runs[SWE_REX] = partial(swe_rex, python=self.swe_rex)
-        return [run for name, run in runs.items() if self.wants(name)]
+        return self._wanted(runs)
 
-    def docker(self) -> list[Benchmark]:
-        return [run for name, run in DOCKER.items() if self.wants(name) and self.image is not None]
+    def docker(self) -> dict[str, Benchmark]:
+        return {} if self.image is None else self._wanted(DOCKER)
 
-    def history(self) -> list[HistoryBenchmark]:
-        return [run for name, run in HISTORY.items() if self.wants(name)]
+    def history(self) -> dict[str, HistoryBenchmark]:
+        return self._wanted(HISTORY)
 
-    def machine(self) -> list[MachineBenchmark]:
-        return [run for name, run in MACHINE.items() if self.wants(name)]
+    def machine(self) -> dict[str, MachineBenchmark]:
+        return self._wanted(MACHINE)
+
+    def _wanted(self, runs: Mapping[str, T]) -> dict[str, T]:
+        return {name: run for name, run in runs.items() if self.wants(name)}
 
     def lacking(self, *, engine: bool) -> list[str]:
         """A line for each kind of figure that was not left out on purpose; `engine` = one answers here."""

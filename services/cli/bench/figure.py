@@ -48,6 +48,10 @@ class Figure(Struct, frozen=True, kw_only=True):
         return None if self.aim is None else self.aim.met_by(self.value, self.ratio)
 
 
+Measured = dict[str, list[Figure]]
+"""By the name of the benchmark."""
+
+
 def number(value: float) -> str:
     """Three significant digits, without an exponent."""
     for limit, digits in ((100, 0), (10, 1), (1, 2)):

@@ -2,7 +2,7 @@
 
 import asyncio
 import datetime
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -24,7 +24,7 @@ from infra.client.auditing import audit_state
 from infra.embedded import secrets
 from infra.journal import Journal
 from services.cli.bench.bare import ADMIN
-from services.cli.bench.figure import Figure
+from services.cli.bench.figure import Figure, Measured
 from services.cli.bench.rig import Rig, running_node
 from services.cli.bench.sizes import Sizes
 
@@ -79,14 +79,13 @@ async def history_in(data: Path, sizes: Sizes, progress: Progress) -> AsyncItera
         )
 
 
-async def histories(place: Path, benchmarks: list[HistoryBenchmark], sizes: Sizes, progress: Progress) -> list[Figure]:
+async def histories(
+    place: Path, benchmarks: Mapping[str, HistoryBenchmark], sizes: Sizes, progress: Progress
+) -> Measured:
     if not benchmarks:
-        return []
-    figures: list[Figure] = []
+        return {}
     async with history_in(place / "history", sizes, progress) as history:
-        for benchmark in benchmarks:
-            figures += await benchmark(history, sizes)
-    return figures
+        return {name: await benchmark(history, sizes) for name, benchmark in benchmarks.items()}
 
 
 async def _fill(bus: Bus, events: int, progress: Progress) -> tuple[int, int]:

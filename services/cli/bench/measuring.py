@@ -2,19 +2,20 @@
 
 import datetime
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 from rich.console import Console
 from rich.progress import Progress
 
-from contracts.errors import Invalid, Unavailable
+from contracts.errors import Unavailable
 from infra.docker.engine import Engine
 from infra.docker.finding import find_engine
 from infra.sandbox.docker.imaging import ImageSource
 from services.cli.bench.audit_cost import audit_cost
-from services.cli.bench.choice import AUDIT_COST, LARGE_LOG, Benchmark, Choice
+from services.cli.bench.choice import AUDIT_COST, LARGE_LOG, NAMES, Benchmark, Choice
 from services.cli.bench.command_line import ROOT
-from services.cli.bench.figure import Figure
+from services.cli.bench.figure import Measured
 from services.cli.bench.history import histories
 from services.cli.bench.large_log import large_log
 from services.cli.bench.rig import running_node, settings_in
@@ -26,14 +27,13 @@ DISK = Path("/var/tmp")  # noqa: S108  /tmp may be in memory, and then durabilit
 
 
 async def measure(choice: Choice, *, quick: bool, write: bool) -> int:
-    """Prints the table; `write` stores it in docs/benchmarks.md. A missed aim is shown, and is no failure.
+    """Prints the table; `write` stores each part of it in docs/benchmarks.md, and leaves the others there. A missed aim
+    is shown, and is no failure.
 
     Raises before anything is measured: `Invalid` for a choice that cannot be, `Unavailable` where no engine answers
     and one is needed, `SandboxCreationFailed` for an image that cannot be had.
     """
     choice.check()
-    if write and choice.only:
-        raise Invalid("the stored table is of a whole run: --write does not go with --only")
     engine_answers = await _look_at_engine(choice.image)
     sizes = QUICK if quick else FULL
     errors = Console(stderr=True)
@@ -41,12 +41,12 @@ async def measure(choice: Choice, *, quick: bool, write: bool) -> int:
         place = Path(directory)
         under = conditions(datetime.datetime.now(datetime.UTC), settings_in(place / "node").durability, quick=quick)
         with Progress(console=errors, transient=True) as progress:
-            figures = await _figures(place, choice, sizes, progress)
-    Console().print(for_terminal(figures, under))
+            measured = await _measured(place, choice, sizes, progress)
+    Console().print(for_terminal([figure for figures in measured.values() for figure in figures], under))
     for line in choice.lacking(engine=engine_answers):
         errors.print(line, markup=False)
     if write:
-        store(PAGE, as_markdown(figures, under))
+        store(PAGE, {name: as_markdown(figures, under) for name, figures in measured.items()}, NAMES)
         errors.print(f"wrote {PAGE}")
     return 0
 
@@ -69,24 +69,23 @@ def scratch() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(prefix="cloche-bench-", dir=DISK if DISK.is_dir() else None)
 
 
-async def _figures(place: Path, choice: Choice, sizes: Sizes, progress: Progress) -> list[Figure]:
-    figures = await _on_a_node(place / "node", choice.local(), sizes, progress)
-    figures += await _on_a_node(place / "docker", choice.docker(), sizes, progress, choice.image)
-    figures += await large_log(place, sizes, progress) if choice.wants(LARGE_LOG) else []
-    figures += await histories(place, choice.history(), sizes, progress)
-    figures += await audit_cost(place, sizes, progress) if choice.wants(AUDIT_COST) else []
-    for benchmark in choice.machine():
-        figures += await benchmark(place, sizes, progress)
-    return figures
+async def _measured(place: Path, choice: Choice, sizes: Sizes, progress: Progress) -> Measured:
+    measured = await _on_a_node(place / "node", choice.local(), sizes, progress)
+    measured |= await _on_a_node(place / "docker", choice.docker(), sizes, progress, choice.image)
+    if choice.wants(LARGE_LOG):
+        measured[LARGE_LOG] = await large_log(place, sizes, progress)
+    measured |= await histories(place, choice.history(), sizes, progress)
+    if choice.wants(AUDIT_COST):
+        measured[AUDIT_COST] = await audit_cost(place, sizes, progress)
+    for name, benchmark in choice.machine().items():
+        measured[name] = await benchmark(place, sizes, progress)
+    return measured
 
 
 async def _on_a_node(
-    data: Path, benchmarks: list[Benchmark], sizes: Sizes, progress: Progress, image: str | None = None
-) -> list[Figure]:
+    data: Path, benchmarks: Mapping[str, Benchmark], sizes: Sizes, progress: Progress, image: str | None = None
+) -> Measured:
     if not benchmarks:
-        return []
-    figures: list[Figure] = []
+        return {}
     async with running_node(data, progress, image) as rig:
-        for benchmark in benchmarks:
-            figures += await benchmark(rig, sizes)
-    return figures
+        return {name: await benchmark(rig, sizes) for name, benchmark in benchmarks.items()}

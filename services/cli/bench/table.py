@@ -3,7 +3,7 @@
 import datetime
 import os
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -77,14 +77,25 @@ def as_markdown(figures: Sequence[Figure], under: Conditions) -> str:
     return "\n".join([under.line(), "", *(f"| {' | '.join(row)} |" for row in rows)]) + "\n"
 
 
-BEGIN, END = "<!-- table: begin -->", "<!-- table: end -->"
+BEGIN, END = "<!-- tables: begin -->", "<!-- tables: end -->"
 INTRODUCTION = f"# Benchmarks\n\nWritten by `./cloche bench --write`.\n\n{BEGIN}\n{END}\n"
+HEADING = "### "
 
 
-def store(page: Path, table: str) -> None:
-    """Replaces the page's table and leaves the words around it; makes the page where there is none."""
+def store(page: Path, parts: Mapping[str, str], order: Sequence[str]) -> None:
+    """Replaces the page's tables of these names, and leaves all others and the words around them.
+
+    Makes the page where there is none. `order`: the names that there may be; what is left of others is dropped.
+    """
     text = page.read_text() if page.exists() else INTRODUCTION
     before, found, rest = text.partition(BEGIN)
-    after = rest.partition(END)[2] if found else ""
+    stored, _, after = rest.partition(END) if found else ("", "", "")
+    tables = {**_parts(stored), **parts}
+    shown = "\n".join(f"{HEADING}{name}\n\n{tables[name].strip()}\n" for name in order if name in tables)
     page.parent.mkdir(parents=True, exist_ok=True)
-    page.write_text(f"{before}{BEGIN}\n\n{table}\n{END}{after}")
+    page.write_text(f"{before}{BEGIN}\n\n{shown}\n{END}{after}")
+
+
+def _parts(text: str) -> dict[str, str]:
+    found = f"\n{text}".split(f"\n{HEADING}")[1:]
+    return {name.strip(): part for name, _, part in (each.partition("\n") for each in found)}
