@@ -27,10 +27,23 @@ class Audit(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     anchors: Annotated[tuple[str, ...], Meta(max_length=20)] = ()
     """Where checkpoints are written besides: `file:/path`, `git:/path/of/a/repository`, `stdout:`."""
     check: Checking = Checking.ALL
+    heirs: Annotated[tuple[str, ...], Meta(max_length=1000)] = ("*",)
+    """Nodes that the key names as its heirs, by name. `*` = any."""
+
+    def may_inherit(self, node: str) -> bool:
+        return "*" in self.heirs or node in self.heirs
 
 
 class GetAudit(Order, frozen=True, kw_only=True):
     pass
+
+
+class HeirKey(Struct, frozen=True, kw_only=True):
+    """Signs from the moment on that its node has to."""
+
+    node: str
+    key: str
+    """Public, in hexadecimal."""
 
 
 class AuditKey(Struct, frozen=True, kw_only=True):
@@ -39,6 +52,8 @@ class AuditKey(Struct, frozen=True, kw_only=True):
     since_sequence: int
     """The first checkpoint or rotation that names it."""
     current: bool
+    heirs: tuple[HeirKey, ...] = ()
+    """Of the key that signs now: those that it has named."""
 
 
 class AuditState(Struct, frozen=True, kw_only=True):

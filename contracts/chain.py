@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from contracts.audits import Anchor
 from contracts.errors import Invalid
-from contracts.events.audit import AuditCheckpoint, AuditRotated
+from contracts.events.audit import AuditCheckpoint, AuditHeir, AuditRotated, AuditStandby
 from contracts.ids import is_token
 from contracts.message import Time
 from contracts.subjects import sandbox_of
@@ -217,9 +217,14 @@ def statement(said: AuditCheckpoint | Anchor) -> bytes:
     ).encode()
 
 
-def rotation_statement(rotated: AuditRotated) -> bytes:
-    """What both signatures of a rotation are over."""
+def rotation_statement(rotated: AuditRotated | AuditHeir) -> bytes:
+    """What both signatures of a rotation are over, also of one that is signed in advance."""
     return "\n".join(("cloche audit rotation 1", rotated.log, rotated.key, rotated.next)).encode()
+
+
+def standby_statement(standby: AuditStandby) -> bytes:
+    """What a key that stands by signs about itself."""
+    return "\n".join(("cloche audit standby 1", standby.log, standby.node, standby.key)).encode()
 
 
 def listed(checkpoint: AuditCheckpoint) -> dict[int, Listed]:

@@ -87,6 +87,8 @@ EVENTS: dict[str, type[Fact]] = {
     "network.unattached": network.NetworkUnattached,
     "audit.checkpoint": audit.AuditCheckpoint,
     "audit.rotated": audit.AuditRotated,
+    "audit.standby": audit.AuditStandby,
+    "audit.heir": audit.AuditHeir,
     "audit.damaged": audit.AuditDamaged,
     "node.joined": node.NodeJoined,
     "node.draining": node.NodeDraining,

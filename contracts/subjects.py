@@ -46,7 +46,7 @@ FAMILIES: dict[str, tuple[str, ...]] = {
     "user": ("message", "guidance", "interrupt", "approve", "reject", "pause", "resume", "stop"),
     "guardian": ("observed", "intervention", "escalated"),
     "network": ("allowed", "denied", "batch", "asked", "approved", "rejected", "attached", "unattached"),
-    "audit": ("checkpoint", "rotated", "damaged"),
+    "audit": ("checkpoint", "rotated", "standby", "heir", "damaged"),
     "node": ("joined", "draining", "kept", "drained", "resumed", "lost", "returned"),
 }  # fmt: skip
 

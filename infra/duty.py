@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+from typing import Protocol, runtime_checkable
 
 import msgspec
 from msgspec import Struct
@@ -34,6 +35,15 @@ class Held(Struct, frozen=True, kw_only=True):
     node: str | None
 
 
+@runtime_checkable
+class StandsBy(Protocol):
+    """A service that has something to do, too, while the one of another node is on duty."""
+
+    async def stand_by(self) -> None:
+        """Runs until cancelled, or until nothing is left to do."""
+        ...
+
+
 class OnDuty:
     """Serves while this node is on duty. Ready as soon as it is known who is."""
 
@@ -47,12 +57,31 @@ class OnDuty:
     async def serve(self, ready: Ready) -> None:
         async with open_as(self._settings, "spawner") as bus:
             while True:
-                await self._take(bus, ready)
+                await self._wait(bus, ready)
                 logger.info("%s: on duty", self.name)
                 await self._on_duty(bus, ready)
 
-    async def _take(self, bus: Bus, ready: Ready) -> None:
+    async def _wait(self, bus: Bus, ready: Ready) -> None:
         """Returns when it is this node's. Raises `Unavailable`."""
+        standing = asyncio.ensure_future(self._stand_by())
+        try:
+            await self._take(bus, ready)
+        finally:
+            standing.cancel()
+            await asyncio.gather(standing, return_exceptions=True)
+
+    async def _stand_by(self) -> None:
+        """Again and again where it fails: that must not keep this node from taking over."""
+        while isinstance(self._app, StandsBy):
+            # First, since most of those who are on duty never stood by.
+            await asyncio.sleep(RENEW_S)
+            try:
+                await self._app.stand_by()
+                break
+            except Exception:
+                logger.exception("%s: stands by without being prepared, later again", self.name)
+
+    async def _take(self, bus: Bus, ready: Ready) -> None:
         loop = asyncio.get_running_loop()
         seen, since = -1, loop.time()
         while True:

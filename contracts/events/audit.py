@@ -41,6 +41,28 @@ class AuditRotated(Fact, frozen=True, kw_only=True):
     reason: str = ""
 
 
+class AuditStandby(Fact, frozen=True, kw_only=True):
+    """A node that does not sign has a key of its own ready, for when the one that does is gone. Scope: the node."""
+
+    log: str
+    node: str
+    key: str
+    proof: str
+    """By `key`: nobody announces a key that he has not got."""
+
+
+class AuditHeir(Fact, frozen=True, kw_only=True):
+    """A rotation that the key which signs now has signed in advance: its heir may publish it. Scope: its node."""
+
+    log: str
+    key: str
+    """The one that signs now."""
+    node: str
+    next: str
+    signature: str
+    """By `key`, over what a rotation to `next` is signed over."""
+
+
 class AuditDamaged(Fact, frozen=True, kw_only=True):
     """The log is not what it was."""
 

@@ -1,6 +1,7 @@
 """The key that signs this log, and the log's own name, as files of one directory that only their owner enters."""
 
 import secrets
+from collections.abc import Container
 from pathlib import Path
 
 from cryptography.exceptions import UnsupportedAlgorithm
@@ -13,6 +14,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from contracts.errors import Invalid
+from infra.audit.signing import public_of
 from infra.durable import sync_directory, write_atomically
 
 KEY = "key.pem"
@@ -33,13 +35,15 @@ class Keys:
         """The key of a rotation that was begun, and that nobody signs with yet. Raises what `current` raises."""
         return _read(self._directory / NEXT)
 
-    def prepare(self) -> Ed25519PrivateKey:
-        """The key for the next rotation: the one that is waiting, or a new one. Raises OSError."""
-        try:
-            waiting = self.waiting()
-        except Invalid:
-            waiting = None
-        if waiting is not None:
+    def holding(self, public: str) -> Ed25519PrivateKey | None:
+        """The one that others know by that, whichever file it is in. Raises OSError."""
+        found = (_readable(self._directory / name) for name in (KEY, NEXT))
+        return next((key for key in found if key is not None and public_of(key) == public), None)
+
+    def prepare(self, used: Container[str] = ()) -> Ed25519PrivateKey:
+        """The key for the next rotation: the one that is waiting, or a new one where that was used. Raises OSError."""
+        waiting = _readable(self._directory / NEXT)
+        if waiting is not None and public_of(waiting) not in used:
             return waiting
         key = Ed25519PrivateKey.generate()
         write_atomically(self._directory / NEXT, _pem(key))
@@ -65,6 +69,13 @@ class Keys:
 
 def _pem(key: Ed25519PrivateKey) -> bytes:
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+
+
+def _readable(path: Path) -> Ed25519PrivateKey | None:
+    try:
+        return _read(path)
+    except Invalid:
+        return None
 
 
 def _read(path: Path) -> Ed25519PrivateKey | None:

@@ -6,7 +6,14 @@ from contracts import codec
 from contracts.askers import asker
 from contracts.errors import Invalid
 from contracts.events import command, file, guardian, health, network, sandbox, tool
-from contracts.events.audit import AuditCheckpoint, AuditDamaged, AuditRotated, DeadLetter
+from contracts.events.audit import (
+    AuditCheckpoint,
+    AuditDamaged,
+    AuditHeir,
+    AuditRotated,
+    AuditStandby,
+    DeadLetter,
+)
 from contracts.message import EventHead, Fact
 from contracts.spec import ForkOf, SandboxSpec
 from infra.words.agent_summaries import of_agent
@@ -185,6 +192,10 @@ def _of_others(fact: Fact) -> str | None:
             return f"{fact.first_sequence} to {fact.last_sequence}  {fact.hash[:16]}  signed by {fact.key[:16]}"
         case AuditRotated():
             return f"{fact.next[:16]} signs instead of {fact.key[:16]}: {fact.reason}"
+        case AuditStandby():
+            return f"node {fact.node} has {fact.key[:16]} ready"
+        case AuditHeir():
+            return f"{fact.key[:16]} names {fact.next[:16]} of node {fact.node} as its heir"
         case AuditDamaged():
             return f"{fact.first_sequence} to {fact.last_sequence}  {fact.fault}: {fact.detail}"
         case DeadLetter():

@@ -5,8 +5,9 @@ from typing import Annotated
 
 import typer
 
-from contracts.audits import AuditKey, AuditState
+from contracts.audits import AuditKey, AuditState, HeirKey
 from contracts.events.audit import AuditDamaged
+from contracts.keyring import short
 from infra.client.auditing import audit_state, rotate_key
 from infra.words.escaping import printable
 from services.cli import show
@@ -59,6 +60,8 @@ def keys(json: Json = False) -> None:
                 print(each.key)
                 where = f", of partition {number}" if len(states) > 1 else ""
                 say(f"  {_since(each)}{', signs now' if each.current else ''}{where}")
+                for heir in each.heirs:
+                    say(f"  would be followed by {_heir(heir)}")
 
 
 def rotate(reason: Annotated[str, typer.Option(help="Why, for the log.")] = "asked", json: Json = False) -> None:
@@ -95,6 +98,8 @@ def _print(state: AuditState) -> None:
     else:
         before = f", before that by {counted(len(state.keys) - 1, 'other')}" if len(state.keys) > 1 else ""
         print(f"signed by   {current.key} {_since(current)}{before}")
+        if current.heirs:
+            print(f"heirs       {', '.join(map(_heir, current.heirs[:SHOWN]))}")
     at = (
         ""
         if state.checkpoint_at is None
@@ -115,6 +120,10 @@ def _print(state: AuditState) -> None:
 
 def _since(key: AuditKey) -> str:
     return f"since sequence {key.since_sequence}" if key.since_sequence else "from the first checkpoint on"
+
+
+def _heir(heir: HeirKey) -> str:
+    return f"node {printable(heir.node, DETAIL)}, {short(heir.key)}"
 
 
 def _noted(state: AuditState) -> str:

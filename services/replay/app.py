@@ -6,6 +6,7 @@ from contextlib import AsyncExitStack
 from contracts import streams
 from infra.access import open_as
 from infra.bus.broker import make_broker
+from infra.bus.connection import Bus
 from infra.bus.kv import Bucket
 from infra.journal import Journal
 from infra.observing.store import watch_store
@@ -34,6 +35,14 @@ class ReplayApp:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
 
+    async def stand_by(self) -> None:
+        """While the replay of another node serves. Until cancelled."""
+        async with open_as(self._settings, self.name) as bus:
+            await AuditPart(bus, self._settings, self._journal(bus)).stand_by()
+
+    def _journal(self, bus: Bus) -> Journal:
+        return Journal(bus, service=self.name, node=self._settings.node)
+
     async def serve(self, ready: Ready) -> None:
         async with open_as(self._settings, self.name) as bus, AsyncExitStack() as closed_with:
             model = ReadModel(bus, look_s=self._settings.intervals.leftovers_s)
@@ -47,7 +56,7 @@ class ReplayApp:
                 rebuilder = Rebuilder(model, [past.forget, screens.forget], tasks=tasks)
                 stage = Stage(bus, Bucket(bus, streams.REPLAYS_BUCKET), self._settings.replay, screens.together)
                 tasks.create_task(stage.run())
-                journal = Journal(bus, service=self.name, node=self._settings.node)
+                journal = self._journal(bus)
                 audit = AuditPart(bus, self._settings, journal)
                 tasks.create_task(audit.run())
                 tasks.create_task(Expiring(bus, self._settings.retention).run())

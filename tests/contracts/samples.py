@@ -375,6 +375,8 @@ _FACTS: dict[str, Fact] = {
     "audit.rotated": audit.AuditRotated(
         log="log-1", key="k1", next="k2", signature="c2ln", proof="cHJvb2Y=", reason="yearly"
     ),
+    "audit.standby": audit.AuditStandby(log="log-1", node=NODE, key="k2", proof="cHJvb2Y="),
+    "audit.heir": audit.AuditHeir(log="log-1", key="k1", node=NODE, next="k2", signature="c2ln"),
     "audit.damaged": audit.AuditDamaged(
         first_sequence=5, last_sequence=7, fault="changed", detail="not what was proven", found="start"
     ),

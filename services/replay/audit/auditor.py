@@ -30,13 +30,13 @@ from services.replay.audit.hashing import CHECKPOINTS, Hashed, hash_all
 from services.replay.audit.holes import holes, keep_oldest
 from services.replay.audit.memory import Memory
 from services.replay.audit.pace import Pace
-from services.replay.audit.signer import Elsewhere, Signer
+from services.replay.audit.past_keys import ROTATIONS
+from services.replay.audit.signer import Signer
 
 logger = logging.getLogger(__name__)
 
 PAGE_ENTRIES = 1000
 PAGE_BYTES = 4 * 1024 * 1024
-ELSEWHERE_S = 60.0
 TROUBLE_S = 5.0
 AGAIN_S = 0.1
 TRIM_EVERY = 100
@@ -83,8 +83,6 @@ class Auditor:
         """The end of the log was compared with what is kept outside."""
         self.trouble = ""
         """Why nothing is being proven."""
-        self.is_elsewhere = False
-        """Another node has the key. Of all replays this one is on duty, so nobody proves it meanwhile."""
         self.has_last_words = True
         self.on_checkpoint: Callable[[], None] = lambda: None
 
@@ -122,12 +120,11 @@ class Auditor:
                 self._signer.forget()
                 await asyncio.sleep(AGAIN_S)
             except (ClocheError, OSError) as error:
-                self.is_elsewhere = isinstance(error, Elsewhere)
                 if str(error) != self.trouble:
                     self.trouble = str(error)
                     logger.error("the log is not being proven: %s", self.trouble)  # noqa: TRY400
                 self.begun.clear()
-                await asyncio.sleep(ELSEWHERE_S if self.is_elsewhere else TROUBLE_S)
+                await asyncio.sleep(TROUBLE_S)
 
     async def _live(self) -> None:
         self._epoch = await self._bus.wait_connected()
@@ -203,6 +200,9 @@ class Auditor:
         return await page.fetch(bus, subjects.LOG, self.next, limit=PAGE_ENTRIES, max_bytes=PAGE_BYTES)
 
     async def _add(self, run: list[Hashed]) -> None:
+        for each in run:
+            if each.entry.subject == ROTATIONS:
+                self._signer.met(each.entry.seq)
         findings = Findings()
         fresh = [each for each in run if not self._memory.knows(each.entry.seq, each.leaf)]
         for each in run:
@@ -267,7 +267,7 @@ class Auditor:
         self._written += 1
         self._range = Range(self.log, checkpoint.last_sequence + 1, checkpoint.hash)
         self._worth, self._since, self._noted, self._tail_is_new = False, None, [], True
-        self.trouble, self.is_elsewhere = "", False
+        self.trouble = ""
         self.last = Kept(sequence=ack.seq, time=now, checkpoint=checkpoint)
         await in_thread(self._files.record.append, self.last)
         await in_thread(self._files.tail.restart, [])

@@ -10,17 +10,18 @@ from contracts.chain_check import ChainCheck, Scope, Trust
 from contracts.errors import ClocheError, Invalid
 from contracts.events.audit import AuditRotated
 from contracts.findings import Findings
-from contracts.keyring import Check
 from infra.audit.record import Record
 from infra.bus import page, reader
 from infra.bus.connection import Bus
 from infra.bus.page import Entry
 from infra.bus.reader import Bounds, patiently
 from infra.watching.threads import in_thread
+from services.replay.audit import past_keys
 from services.replay.audit.auditor import Auditor
 from services.replay.audit.damages import Damages
 from services.replay.audit.hashing import message_of
-from services.replay.audit.past_checkpoints import CHECKPOINTS, ROTATIONS, kept_of
+from services.replay.audit.past_checkpoints import CHECKPOINTS, kept_of
+from services.replay.audit.past_keys import ROTATIONS
 from services.replay.audit.signer import Signer
 
 logger = logging.getLogger(__name__)
@@ -69,9 +70,9 @@ class Checker:
         # First: a key that was lost is replaced by this, and what ties the new one to the log has to be read too.
         own = await self._signer.show(log)
         bounds = await patiently(self._bus, reader.bounds)
-        findings = Findings()
+        findings, by = Findings(), await past_keys.check()
         trust = Trust(own=own, anchors=await in_thread(kept_outside, self._record, log, bounds))
-        checking = ChainCheck(_verify(), Scope(log=log, first=max(bounds.first, 1), last=bounds.last), trust, findings)
+        checking = ChainCheck(by, Scope(log=log, first=max(bounds.first, 1), last=bounds.last), trust, findings)
         if not await self._read(checking, findings, bounds):
             return False
         await in_thread(checking.close)
@@ -134,9 +135,3 @@ def kept_outside(record: Record, log: str, bounds: Bounds) -> tuple[anchoring.Ke
         leaves = functools.partial(record.leaves, kept.checkpoint.hash)
         found.append(anchoring.Kept(chain.anchor(kept.checkpoint, kept.time), leaves))
     return tuple(found)
-
-
-def _verify() -> Check:
-    from infra.audit.signing import verify
-
-    return verify

@@ -2,9 +2,12 @@
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
+
+from msgspec.structs import replace
 
 from contracts import codec, subjects
-from contracts.audits import AuditKey, AuditState, Checking, GetAudit
+from contracts.audits import AuditKey, AuditState, Checking, GetAudit, HeirKey
 from contracts.commands.audit import RotateAuditKey
 from contracts.errors import ClocheError, Conflict, Invalid, Unavailable
 from infra.audit import place
@@ -17,11 +20,12 @@ from infra.observing import catalogue
 from infra.observing.lag import watch_lag
 from infra.settings import Settings
 from infra.watching.threads import in_thread
-from services.replay.audit import damages, past_checkpoints
+from services.replay.audit import damages, past_checkpoints, past_keys
 from services.replay.audit.auditor import Auditor
 from services.replay.audit.beginning import Files
 from services.replay.audit.checking import AFTER_S, Checker
 from services.replay.audit.damages import Damages
+from services.replay.audit.heirs import Heirs
 from services.replay.audit.signer import Signer
 from services.replay.handlers import Answers
 
@@ -39,7 +43,9 @@ class AuditPart:
         self._bus = bus
         self._settings = settings
         files = Files(place.directory(settings.data))
-        self._signer = Signer(bus, journal, files.directory)
+        turn = asyncio.Lock()
+        self._signer = Signer(bus, journal, files.directory, turn)
+        self._heirs = Heirs(bus, journal, files.directory, settings.audit, turn)
         told = Damages(bus, journal)
         self._auditor = Auditor(bus, journal, settings.audit, files, self._signer, told)
         self._checker = Checker(bus, files.record, self._auditor, self._signer, told)
@@ -52,6 +58,13 @@ class AuditPart:
 
     async def run(self, *, check_after_s: float = AFTER_S) -> None:
         """For ever, until cancelled."""
+        await self._alone(lambda: self._run(check_after_s), "the log is not being proven")
+
+    async def stand_by(self) -> None:
+        """While another node proves the log: a key is kept ready. For ever, until cancelled."""
+        await self._alone(self._heirs.run, "no key is ready for signing the log")
+
+    async def _alone(self, work: Callable[[], Awaitable[None]], otherwise: str) -> None:
         if not self._settings.audit.enabled:
             return
         complained = False
@@ -59,10 +72,10 @@ class AuditPart:
             try:
                 await in_thread(place.prepare, self._settings.data)
                 with exclusive(self._settings.data, LOCK, "one chain has one author"):
-                    await self._run(check_after_s)
+                    await work()
             except (Unavailable, OSError) as error:
                 if not complained:
-                    logger.warning("the log is not being proven, later again: %s", error)
+                    logger.warning("%s, later again: %s", otherwise, error)
                 complained = True
                 await asyncio.sleep(LOCK_S)
 
@@ -74,6 +87,9 @@ class AuditPart:
             tasks.create_task(catalogue.unproven.show(lambda: self._auditor.unproven))
             tasks.create_task(catalogue.audit_trouble.show(lambda: self._auditor.is_in_trouble))
             tasks.create_task(watch_lag("audit", self._bus, [subjects.LOG], lambda: self._auditor.next - 1))
+            if self._settings.url is not None:
+                # There may be other nodes.
+                tasks.create_task(self._heirs.run())
             if self._settings.audit.check is Checking.ALL:
                 tasks.create_task(self._checker.run(after_s=check_after_s))
 
@@ -96,10 +112,11 @@ class AuditPart:
         """Raises `Unavailable`."""
         auditor = self._auditor
         newest = (await past_checkpoints.newest(self._bus)).kept
+        log = auditor.log or ("" if newest is None else newest.checkpoint.log)
         return AuditState(
-            log=auditor.log or ("" if newest is None else newest.checkpoint.log),
+            log=log,
             enabled=self._settings.audit.enabled,
-            keys=await self._keys(),
+            keys=await self._keys(log),
             checkpoint=0 if newest is None else newest.checkpoint.last_sequence,
             checkpoint_at=None if newest is None else newest.time,
             checked=self._checker.checked,
@@ -108,14 +125,21 @@ class AuditPart:
             troubles=self._troubles(),
         )
 
-    async def _keys(self) -> tuple[AuditKey, ...]:
-        named = (await past_checkpoints.all_keys(self._bus))[-MOST_KEYS:]
+    async def _keys(self, log: str) -> tuple[AuditKey, ...]:
+        named = (await past_keys.all_keys(self._bus, log))[-MOST_KEYS:]
         if not named and self._auditor.log:
             try:
                 return (AuditKey(key=await self._signer.show(self._auditor.log), since_sequence=0, current=True),)
             except (ClocheError, OSError):
                 return ()
-        return tuple(AuditKey(key=each.key, since_sequence=each.sequence, current=each is named[-1]) for each in named)
+        heirs = await self._heirs_of(log, named[-1].key) if named else ()
+        keys = [AuditKey(key=each.key, since_sequence=each.sequence, current=False) for each in named]
+        return (*keys[:-1], *(replace(each, current=True, heirs=heirs) for each in keys[-1:]))
+
+    async def _heirs_of(self, log: str, key: str) -> tuple[HeirKey, ...]:
+        standing = await past_keys.standing(self._bus, log)
+        found = (each for each in standing.values() if each.is_heir_of(key))
+        return tuple(HeirKey(node=each.node, key=each.key) for each in sorted(found))
 
     def _troubles(self) -> tuple[str, ...]:
         anchors = (f"not anchored at {name}: {why}" for name, why in self._anchoring.troubles.items())
