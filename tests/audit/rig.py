@@ -5,7 +5,7 @@ import contextlib
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -14,18 +14,24 @@ from contracts.audits import Audit, AuditState, GetAudit
 from contracts.chain import Message
 from contracts.errors import Unavailable
 from contracts.events.audit import AuditCheckpoint, AuditDamaged
+from contracts.message import Fact
+from contracts.verifying import Trust, Verdict
+from infra.audit import place
 from infra.audit.signing import verify
 from infra.bus import reader
 from infra.bus.connection import Bus
 from infra.bus.publisher import Ack, append
 from infra.journal import Journal
+from infra.log.live import LiveView
 from infra.settings import Settings
+from infra.verify.log import verify_log
 from services.replay.audit.part import AuditPart
 from tests.bus.servers import Server, until
 
 OFTEN = Audit(checkpoint_events=10, checkpoint_s=0.05)
 SELDOM = Audit(checkpoint_events=20_000, checkpoint_s=86_400)
 NEVER_S = 86_400.0
+F = TypeVar("F", bound=Fact)
 
 
 class Auditing:
@@ -38,6 +44,10 @@ class Auditing:
     @property
     def place(self) -> Path:
         return self.data / "audit"
+
+    async def look(self) -> None:
+        """After those who sign next, once: whoever runs it beside other nodes does so every few seconds."""
+        await self.part._heirs.look()
 
     async def state(self) -> AuditState:
         return await self.part.state(GetAudit())
@@ -101,6 +111,31 @@ async def auditing(
             running.result()
 
 
+async def standing_by(server: Server, data: Path, node: str, audit: Audit = OFTEN) -> AuditPart:
+    """Does nothing by itself; what it does while it stands by is `look`."""
+    place.prepare(data)
+    bus = await server.connect("replay")
+    return AuditPart(bus, settings_of(data, audit, node), Journal(bus, service="replay", node=node))
+
+
+async def look(*parts: AuditPart) -> None:
+    """Each in turn, after those who sign next."""
+    for part in parts:
+        await part._heirs.look()
+
+
+async def facts(bus: Bus, kind: type[F]) -> list[F]:
+    """All of one kind that the log has of the audit."""
+    filters = subjects.events_of(subjects.NO_SANDBOX, family="audit")
+    heads = [codec.decode_head(entry.data) async for entry in reader.read(bus, filters, follow=False)]
+    return [fact for head in heads if isinstance(fact := codec.decode_fact(head), kind)]
+
+
+async def verified(bus: Bus, *keys: str) -> Verdict:
+    """As `cloche verify --key` does it."""
+    return await verify_log(LiveView(bus), Trust(keys, None, ()), lambda *_: None)
+
+
 async def write(bus: Bus, count: int, *, name: str = "e", size: int = 20) -> int:
     """So many events by the executor; returns the sequence of the last."""
     last = 0
@@ -114,7 +149,7 @@ async def write(bus: Bus, count: int, *, name: str = "e", size: int = 20) -> int
 
 async def _append(bus: Bus, name: str, number: int, size: int) -> Ack:
     payload = json.dumps({"n": number, "x": "x" * size}).encode()
-    return await append(bus, f"cloche.log.sb-{number % 3}.command.output.run", payload, f"executor.{name}.{number}")
+    return await append(bus, f"cloche.log.sb-{number % 3}.tool.returned.run", payload, f"executor.{name}.{number}")
 
 
 async def entries(bus: Bus) -> list[reader.Entry]:
