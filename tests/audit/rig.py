@@ -149,7 +149,7 @@ async def write(bus: Bus, count: int, *, name: str = "e", size: int = 20) -> int
 
 async def _append(bus: Bus, name: str, number: int, size: int) -> Ack:
     payload = json.dumps({"n": number, "x": "x" * size}).encode()
-    return await append(bus, f"cloche.log.sb-{number % 3}.tool.returned.run", payload, f"executor.{name}.{number}")
+    return await append(bus, f"cloche.log.sb-{number % 3}.command.noise.run", payload, f"executor.{name}.{number}")
 
 
 async def entries(bus: Bus) -> list[reader.Entry]:

@@ -7,9 +7,7 @@ from typing import Any
 
 import pytest
 
-from contracts.audits import AuditKey, AuditState, HeirKey
 from infra.audit.tail import Seen, Tail
-from services.cli.commands_audit import _print
 from tests.cli.shell import Said, Shell, up_in
 
 
@@ -51,14 +49,6 @@ def test_the_state_the_keys_and_a_rotation(cloche: Shell) -> None:
     assert f"signed by   {rotated['next']} since sequence {keys[-1]['since_sequence']}" in said
     assert "damage      none found" in said
     assert cloche("audit", "rotate").out.decode().strip() not in (before["key"], rotated["next"])
-
-
-def test_those_who_would_sign_next_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    heirs = (HeirKey(node="green", key="9d" * 32), HeirKey(node="red", key="41" * 32))
-    key = AuditKey(key="5f" * 32, since_sequence=7, current=True, heirs=heirs)
-    _print(AuditState(log="log-1", enabled=True, keys=(key,)))
-    said = capsys.readouterr().out
-    assert f"heirs       node green, key {'9d' * 8}…, node red, key {'41' * 8}…\n" in said
 
 
 def test_what_is_anchored_is_signed_by_the_keys_of_the_log(cloche: Shell) -> None:

@@ -50,10 +50,14 @@ def until_up(line: CommandLine) -> list[str]:
 
 
 def said_by(values: dict[str, str], *arguments: str) -> list[dict[str, Any]]:
+    return [json.loads(each) for each in out_of(values, *arguments).splitlines()]
+
+
+def out_of(values: dict[str, str], *arguments: str) -> str:
     with CommandLine(arguments, {**os.environ, **DEFAULTS, **values}) as line:
         out, err = line.communicate(b"", PATIENCE_S)
         assert line.returncode == 0, err
-        return [json.loads(each) for each in out.splitlines()]
+        return out.decode()
 
 
 @asynccontextmanager

@@ -13,7 +13,7 @@ from infra.bus.connection import Bus
 from tests.audit.rig import checkpoints, facts, write
 from tests.bus.servers import Server, nats_in, until
 from tests.cli.command_line import CommandLine
-from tests.nodes.processes import PATIENCE_S, cleaned, node_of, said_by, until_up, values_of
+from tests.nodes.processes import PATIENCE_S, cleaned, node_of, out_of, said_by, until_up, values_of
 
 pytestmark = pytest.mark.timeout(400)
 
@@ -77,6 +77,8 @@ async def test_a_node_that_is_killed_is_followed_by_its_heir_and_follows_that_on
             (state,) = await asyncio.to_thread(said_by, values_of(server, one, "n1"), "audit", "--json")
             assert [each["key"] for each in state["keys"]] == [trusted, heir]
             assert state["keys"][-1]["heirs"] == [{"node": "n1", "key": again}]
+            text = await asyncio.to_thread(out_of, values_of(server, one, "n1"), "audit")
+            assert f"heirs       node n1, key {again[:16]}…\n" in text
             second.send_signal(signal.SIGTERM)
             await asyncio.to_thread(second.wait, PATIENCE_S)
             await write(writer, 5, name="again")
