@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from contracts import chain, subjects
 from contracts.audits import Audit
-from contracts.errors import Conflict
+from contracts.errors import Conflict, Unavailable
 from contracts.events.audit import AuditHeir, AuditRotated, AuditStandby
 from contracts.events.node import NodeLost
 from contracts.message import Fact
@@ -120,7 +120,6 @@ async def test_a_signer_that_lost_duty_proves_nothing_beyond_the_change_that_rep
         # The other had read as much, and finds out.
         with pytest.raises(Conflict):
             await heir._auditor._checkpoint()
-        heir._signer.forget()
         await begin(heir)
 
         await write(writer, 5, name="after")
@@ -134,6 +133,24 @@ async def test_a_signer_that_lost_duty_proves_nothing_beyond_the_change_that_rep
         verdict = await verified(writer, trusted)
         assert verdict.findings == ()
         assert verdict.unproven <= 1
+
+
+async def test_a_server_that_does_not_know_of_a_change_yet_is_not_asked_who_signs(tmp_path: Path) -> None:
+    async with nats_in(tmp_path) as server:
+        writer = await server.connect("executor")
+        part = await standing_by(server, tmp_path / "one", "n1", SELDOM)
+        await begin(part)
+        last = await write(writer, 5)
+        await part._auditor.look()
+        # As if another server had shown it.
+        part._signer.met(last + 1)
+        with pytest.raises(Unavailable, match="lags behind"):
+            await part._auditor._checkpoint()
+        # A log that has none from the beginning has been cut.
+        await begin(part)
+        await part._auditor.look()
+        await part._auditor._checkpoint()
+        assert [each.last_sequence for each in await checkpoints(writer)] == [last]
 
 
 async def test_a_rotation_that_a_takeover_has_overtaken_is_refused(

@@ -13,10 +13,12 @@ import pytest
 import pytest_asyncio
 
 from contracts.verifying import Trust
+from infra.bus import reader
 from infra.bus.connection import Bus
 from infra.client import Cloche
 from infra.log.live import LiveView
 from infra.verify.log import verify_log
+from tests.audit.rig import checkpoints
 from tests.bus.servers import until
 from tests.cluster_faults import nodes, servers
 from tests.cluster_faults.network import Network
@@ -106,6 +108,17 @@ async def restart_all_in_turn(place: Place) -> None:
         await node.start()
 
 
+async def until_proven(place: Place) -> None:
+    """Whichever node has to sign by now, it does."""
+    last = (await reader.bounds(place.cloche.bus)).last
+
+    async def is_proven() -> bool:
+        return (await checkpoints(place.cloche.bus))[-1].last_sequence >= last
+
+    await until(is_proven, seconds=90)
+    say(f"proven by {len({each.key for each in await checkpoints(place.cloche.bus)})} keys")
+
+
 STRIKES = {
     kill_a_server: 0.5,
     kill_a_nodes_services: 0.5,
@@ -143,5 +156,6 @@ async def test_nothing_acknowledged_is_lost_and_everything_ends_with_a_cause(pla
         assert ran.stdout.split() in ([b"1"], [b"0", b"1"])
     for node in place.nodes.values():
         await until(node.holds_nothing, seconds=60)
+    await until_proven(place)
     verdict = await verify_log(LiveView(place.cloche.bus), Trust((), None, ()), lambda *_: None)
     assert (verdict.findings, verdict.open) == ((), ())

@@ -117,7 +117,6 @@ class Auditor:
                 raise
             except (Conflict, _Cut) as error:
                 logger.info("the audit begins again from the log: %s", error)
-                self._signer.forget()
                 await asyncio.sleep(AGAIN_S)
             except (ClocheError, OSError) as error:
                 if str(error) != self.trouble:
@@ -140,6 +139,7 @@ class Auditor:
 
     async def _begin(self) -> None:
         self.begun.clear()
+        self._signer.begin()
         await self._damages.load()
         start = await begin(self._bus, self._files, self._journal.node, self._tell_at_start)
         await self._tell_holes(start)

@@ -66,10 +66,10 @@ class Heirs:
         if signs is None:
             return
         keys, standing = await in_thread(_load, self._directory), await past_keys.standing(self._bus, log)
-        key = await in_thread(keys.holding, signs.key)
-        if key is None:
-            await self._announce(log, keys, standing.get(self._journal.node))
-        else:
+        key, own = await in_thread(keys.holding, signs.key), standing.get(self._journal.node)
+        if key is None and not await in_thread(_is_settled, keys, own, signs.key):
+            await self._announce(log, keys, own)
+        if key is not None:
             waiting = [each for each in standing.values() if each.waits_for(signs.key)]
             for each in await self._worthy(log, waiting):
                 await self._name(
@@ -106,6 +106,11 @@ class Heirs:
         id_ = f"heir.{fact.key[:32]}.{fact.next[:32]}.{standing.since}"
         await self._journal.append(self._journal.write(subjects.NO_SANDBOX, signed, id=id_, scope=fact.node))
         logger.info("node %s is an heir of the key that signs the log, by %s", fact.node, fact.next)
+
+
+def _is_settled(keys: "Keys", own: Standing | None, key: str) -> bool:
+    """Most of the time: nothing more has to be read then."""
+    return own is not None and not own.waits_for(key) and keys.holding(own.key) is not None
 
 
 def _load(directory: Path) -> "Keys":

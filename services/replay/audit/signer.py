@@ -54,6 +54,8 @@ class Signer:
         self._key: Ed25519PrivateKey | None = None
         self._guard = 0
         """The sequence of the last change of keys when the log was asked which one signs."""
+        self._met = 0
+        """The sequence of the last one in what is to be signed."""
         self.public: str | None = None
         """Of the key that signs now, once anybody needed it."""
 
@@ -70,8 +72,14 @@ class Signer:
         """Somebody else may have replaced it: look again."""
         self._key = None
 
+    def begin(self) -> None:
+        """Nothing is to be signed yet."""
+        self._met = 0
+        self.forget()
+
     def met(self, sequence: int) -> None:
         """The log has a change of keys there. Nothing that includes one which we know nothing of is signed by habit."""
+        self._met = max(self._met, sequence)
         if sequence > self._guard:
             self.forget()
 
@@ -148,6 +156,8 @@ class Signer:
         from infra.audit.signing import public_of
 
         named, self._guard = await patiently(self._bus, lambda bus: past_keys.signs_now(bus, log))
+        if self._guard < self._met:
+            raise Unavailable(f"keys were changed at sequence {self._met}, and the server that answers lags behind")
         waiting = await in_thread(_readable, keys.waiting)
         if waiting is not None and named is not None and public_of(waiting) == named.key:
             # A change that was told, and then interrupted.
