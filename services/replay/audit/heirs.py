@@ -67,14 +67,12 @@ class Heirs:
             return
         keys, standing = await in_thread(_load, self._directory), await past_keys.standing(self._bus, log)
         key, own = await in_thread(keys.holding, signs.key), standing.get(self._journal.node)
-        if key is None and not await in_thread(_is_settled, keys, own, signs.key):
-            await self._announce(log, keys, own)
         if key is not None:
-            waiting = [each for each in standing.values() if each.waits_for(signs.key)]
-            for each in await self._worthy(log, waiting):
-                await self._name(
-                    key, AuditHeir(log=log, key=signs.key, node=each.node, next=each.key, signature=""), each
-                )
+            for each in await self._worthy(log, [each for each in standing.values() if each.waits_for(signs.key)]):
+                fact = AuditHeir(log=log, key=signs.key, node=each.node, next=each.key, signature="")
+                await self._name(key, fact, each)
+        elif not await in_thread(_is_settled, keys, own, signs.key):
+            await self._announce(log, keys, own)
 
     async def _announce(self, log: str, keys: "Keys", told: Standing | None) -> None:
         key = await in_thread(keys.prepare, await past_keys.used(self._bus, log))
