@@ -13,7 +13,8 @@ PATTERN = (
     r"^(?:[1-9][0-9]{0,14}|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,6})?"
     r"(?:Z|[+-][0-9]{2}:[0-9]{2}))" + END
 )
-Moment = Annotated[str, Meta(pattern=PATTERN, max_length=40)]
+Moment = Annotated[str, Meta(pattern=PATTERN, max_length=40)] | Annotated[int, Meta(ge=1, lt=10**15)]
+"""In a body: a sequence may be a number there."""
 _MOMENT = re.compile(PATTERN)
 
 

@@ -1,5 +1,6 @@
 """Sandboxes over HTTP."""
 
+import datetime
 from typing import Annotated
 
 from msgspec import Meta, Struct
@@ -58,5 +59,7 @@ class SandboxDetail(Struct, frozen=True, kw_only=True):
     sandbox: SandboxState
     events: tuple[LoggedEvent, ...]
     """The last ones, oldest first."""
+    last_heartbeat_at: datetime.datetime | None = None
+    """When whoever watches over it last found it alive; absent once that is an hour ago."""
     head_sequence: int
     """The log's last sequence at that moment: follow from the next one."""

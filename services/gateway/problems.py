@@ -2,12 +2,14 @@
 
 import logging
 from collections.abc import Mapping
+from enum import EnumType
 from typing import Any
 
 import msgspec
 from litestar import Request, Response
 from litestar.exceptions import HTTPException
 from litestar.types import ExceptionHandlersMap
+from litestar.typing import FieldDefinition
 
 from contracts import errors
 from contracts.errors import ClocheError, Invalid
@@ -78,15 +80,24 @@ def _refused(request: Request[Any, Any, Any], error: HTTPException) -> Response[
     if known is None:
         return _failed(request, error)
     # Such as the methods that are allowed.
-    return answer(known(_words(error)), request.url.path, error.headers)
+    return answer(known(_words(request, error)), request.url.path, error.headers)
 
 
-def _words(error: HTTPException) -> str:
+def _words(request: Request[Any, Any, Any], error: HTTPException) -> str:
     extra = error.extra
     if isinstance(extra, list) and extra and isinstance(extra[0], dict):
-        where = "; ".join(f"{each.get('key', '?')}: {_plain(each.get('message', ''))}" for each in extra[:10])
-        return where[:2000]
+        known = request.route_handler.parsed_fn_signature.parameters
+        where = (_about(known.get(str(each.get("key"))), each) for each in extra[:10])
+        return "; ".join(where)[:2000]
     return str(error.detail)[:2000]
+
+
+def _about(known: FieldDefinition | None, wrong: dict[str, Any]) -> str:
+    """The parameter as whoever asks has to spell it, what is wrong with it, and what it may be."""
+    name = getattr(known and known.kwarg_definition, "name", None) or wrong.get("key", "?")
+    kinds = [] if known is None else [known.annotation, *(each.annotation for each in known.inner_types)]
+    choices = [value for kind in kinds if isinstance(kind, EnumType) for value in kind]
+    return f"{name}: {_plain(wrong.get('message', ''))}" + (f": one of {', '.join(choices)}" if choices else "")
 
 
 def _plain(message: str) -> str:

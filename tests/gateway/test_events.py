@@ -93,6 +93,7 @@ async def test_events_are_chosen_by_type_and_time(gateway: Gateway, client: http
 async def test_a_query_out_of_its_bounds_is_refused(client: httpx.AsyncClient, query: str) -> None:
     refused = await client.get(f"{HERE}/events?{query}")
     assert (refused.status_code, refused.json()["code"]) == (400, "INVALID")
+    assert ("family" if query == "type=*" else query.partition("=")[0]) in refused.json()["detail"]
 
 
 async def test_an_agent_is_begun_told_something_and_ended(gateway: Gateway, client: httpx.AsyncClient) -> None:

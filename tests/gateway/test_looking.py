@@ -92,6 +92,7 @@ async def test_what_it_uses_now_and_lately(client: httpx.AsyncClient) -> None:
     assert (found["sandbox"], found["health"], len(found["recent"])) == ("sb", "healthy", 2)
     assert found["current"]["at"] >= found["recent"][-1]["at"] > found["recent"][0]["at"]
     assert found["recent"][-1]["use"]["memory_bytes"] > 0
+    assert (await client.get(HERE)).json()["last_heartbeat_at"] >= found["beat_at"]
     # One may just have been measured.
     assert len((await client.get(f"{HERE}/metrics?minutes=0.0001")).json()["recent"]) <= 1
 
@@ -114,6 +115,10 @@ async def test_a_session_is_exported_as_a_cast_and_as_a_page_that_no_browser_ope
     result = await sandbox.run("echo '<script>alert(1)</script>'")
     cast = await client.get(f"{HERE}/export?format=cast&exec={result.exec}")
     assert json.loads(cast.content.splitlines()[0])["version"] == 3
+    for name, version in (("asciicast", 3), ("asciicast-v2", 2)):
+        same = await client.get(f"{HERE}/export?format={name}&exec={result.exec}")
+        assert json.loads(same.content.splitlines()[0])["version"] == version
+        assert 'filename="sb.cast"' in same.headers["content-disposition"]
     page = await client.get(f"{HERE}/export?format=html")
     assert page.content.startswith(b"<!doctype html>")
     for answer in (cast, page):
@@ -129,3 +134,6 @@ async def test_an_export_of_nothing_is_refused(client: httpx.AsyncClient, query:
     refused = await client.get(f"{HERE}/export?{query}")
     assert refused.status_code == status
     assert refused.headers["content-type"] == "application/problem+json"
+    assert {"format=pdf": "format: Invalid enum value 'pdf': one of jsonl, asciicast", "to=x": "to: neither"}.get(
+        query, ""
+    ) in refused.json()["detail"]

@@ -143,6 +143,7 @@ async def test_what_somebody_makes_is_in_their_scope(gateway: Gateway) -> None:
         other = await theirs.post(SANDBOXES, json={"spec": {"labels": {"tenant": "u"}}})
         assert (other.status_code, other.json()["code"]) == (403, "FORBIDDEN")
         forked = await theirs.post(f"{SANDBOXES}/tenant-a/fork?wait=60", json={"spec": {"labels": {"a": "b"}}})
+        assert forked.status_code == 201, forked.text
         assert forked.json()["spec"]["labels"] == {"own": "label", "a": "b", "tenant": "t"}
     async with gateway.client(gateway.token(scope=Scope(sandboxes=("mine",)))) as theirs:
         assert (await theirs.post(SANDBOXES, json={"id": "not-mine"})).status_code == 403
@@ -199,10 +200,19 @@ async def test_a_sandbox_is_paused_resumed_stopped_started_kept_forked_and_remov
     kept = await client.post(f"{here}/snapshot?wait=60", json={"label": "first"})
     assert (kept.status_code, kept.json()["event"]["data"]["label"]) == (200, "first")
     await client.put(f"{here}/files/kept.txt", content=b"after")
-    at = str(kept.json()["event"]["data"]["sequence"])
-    forked = await client.post(f"{here}/fork?wait=60", json={"id": "life-fork", "at": at})
-    assert (forked.status_code, forked.json()["sandbox"]) == (201, "life-fork")
-    assert (await client.get(f"{SANDBOXES}/life-fork/files/kept.txt")).content == b"before"
+    at = kept.json()["event"]["data"]["sequence"]
+    for name, moment in (("life-fork", at), ("life-again", str(at))):
+        forked = await client.post(f"{here}/fork?wait=60", json={"id": name, "at": moment})
+        assert (forked.status_code, forked.json()["sandbox"]) == (201, name)
+        assert (await client.get(f"{SANDBOXES}/{name}/files/kept.txt")).content == b"before"
+    # Without a moment it is this very one: nothing that was written before is missing.
+    for number in range(5):
+        ran = await client.post(f"{here}/commands?wait=60", json={"shell": f"echo {number} > now.txt"})
+        assert ran.status_code == 200
+        forked = await client.post(f"{here}/fork?wait=60", json={"id": f"life-now-{number}"})
+        assert (forked.status_code, forked.json()["sandbox"]) == (201, f"life-now-{number}")
+        now = await client.get(f"{SANDBOXES}/life-now-{number}/files/now.txt")
+        assert now.content == f"{number}\n".encode()
     gone = await client.delete(f"{here}?wait=60&reason=enough")
     assert (gone.status_code, gone.json()["status"]) == (200, "removed")
     detail = (await client.get(here)).json()

@@ -1,4 +1,7 @@
-"""What the address of a request says about what is wanted: `?from=7&types=command,agent.message&sandboxes=a,b`."""
+"""What the address of a request says about what is wanted: `?from=7&type=command,agent.message&sandboxes=a,b`.
+
+`types` is taken for `type`, as a `subscribe` frame has it.
+"""
 
 from typing import Any
 
@@ -13,7 +16,7 @@ MOST_DIGITS = 16
 
 def asked_for(params: MultiDict[Any]) -> SubscribeFrame:
     """Raises `Invalid` naming the parameter."""
-    values: dict[str, Any] = {"type": "subscribe", "types": _listed(params, "types")}
+    values: dict[str, Any] = {"type": "subscribe", "types": [*_listed(params, "type"), *_listed(params, "types")]}
     values["sandboxes"] = _listed(params, "sandboxes")
     if "from" in params:
         values["from"] = sequence_in(params["from"], "from")

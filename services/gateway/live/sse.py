@@ -44,7 +44,10 @@ async def stream(
     from_: Annotated[  # noqa: ARG001
         int | None, QueryParameter(name="from", ge=0, description="A sequence; absent = from now on.")
     ] = None,
-    types: Annotated[list[str] | None, QueryParameter(name="types", description="Tags or families.")] = None,  # noqa: ARG001
+    types: Annotated[  # noqa: ARG001
+        list[str] | None,
+        QueryParameter(name="type", description="A tag (`command.output`) or a family (`command`); may be repeated."),
+    ] = None,
 ) -> Stream:
     """Frames as those of the WebSocket, one in each message; the id of an event is its sequence."""
     wanted = asked_for(request.query_params)

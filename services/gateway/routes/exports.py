@@ -33,8 +33,14 @@ from services.gateway.routes.ranges import OCTETS, attachment
 
 class ExportFormat(StrEnum):
     JSONL = "jsonl"
+    ASCIICAST = "asciicast"
+    ASCIICAST_V2 = "asciicast-v2"
     CAST = "cast"
     HTML = "html"
+
+
+CASTS = {ExportFormat.ASCIICAST: 3, ExportFormat.CAST: 3, ExportFormat.ASCIICAST_V2: 2}
+"""Their versions."""
 
 
 @get("/export", media_type=OCTETS, operation_id="exportSandbox", summary="A session as a file")
@@ -46,8 +52,8 @@ async def export_session(
         ExportFormat,
         QueryParameter(
             name="format",
-            description="`jsonl`: every event with what proves it. `cast`: what the terminals showed, for asciinema. "
-            "`html`: one page to look at.",
+            description="`jsonl`: every event with what proves it. `asciicast` (or `cast`): what the terminals showed, "
+            "for asciinema 3; `asciicast-v2` for asciinema 2. `html`: one page to look at.",
         ),
     ] = ExportFormat.JSONL,
     start: Annotated[
@@ -60,9 +66,7 @@ async def export_session(
     ] = None,
     exec_id: Annotated[
         str | None,
-        QueryParameter(
-            name="exec", pattern=TOKEN_PATTERN, max_length=64, description="Of one command (`cast`, `html`)."
-        ),
+        QueryParameter(name="exec", pattern=TOKEN_PATTERN, max_length=64, description="Of one command (not `jsonl`)."),
     ] = None,
     contents: Annotated[bool, QueryParameter(description="With the contents of files (`jsonl`).")] = True,
 ) -> Stream:
@@ -77,7 +81,8 @@ async def export_session(
     log = await log_name(desk.bus, view) if format_ == ExportFormat.JSONL else ""
     pieces = _pieces(view, found.id, span, format_, exec_id, contents=contents, log=log)
     held = _held(desk, request.user, pieces)
-    return Stream(held, headers=attachment(f"{found.id}.{format_}".encode()), media_type=OCTETS)
+    ending = "cast" if format_ in CASTS else format_
+    return Stream(held, headers=attachment(f"{found.id}.{ending}".encode()), media_type=OCTETS)
 
 
 async def _held(desk: Desk, principal: Principal, pieces: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
@@ -103,10 +108,10 @@ def _pieces(
     match kind:
         case ExportFormat.JSONL:
             return written(lambda sink: export(view, sink, span, sandbox=sandbox, blobs=contents, log=log))
-        case ExportFormat.CAST:
-            return written(lambda sink: write_cast(view, sink, span, sandbox=sandbox, exec_id=exec_id))
         case ExportFormat.HTML:
             return page(view, sandbox, first=span.first, last=span.last, exec_id=exec_id)
+    version = CASTS[kind]
+    return written(lambda sink: write_cast(view, sink, span, sandbox=sandbox, exec_id=exec_id, version=version))
 
 
 async def _sequence(desk: Desk, sandbox: str, text: str | None, what: str) -> int | None:

@@ -6,15 +6,16 @@ from litestar.params import JSONBody
 
 from contracts import codec, subjects
 from contracts.commands.sandbox import ForkSandbox, SnapshotSandbox
-from contracts.errors import SandboxInvalidState
+from contracts.errors import SandboxInvalidState, Unavailable
 from contracts.http.moments import read_moment
 from contracts.http.sandboxes import Accepted, NewFork
 from contracts.queries import LoggedEvent
-from contracts.state import SandboxState
+from contracts.state import SandboxState, Status
 from infra.bus import reader
 from infra.client.forking import brought_up
 from infra.client.imported import ImportedSandbox
 from infra.client.orders import publish
+from infra.client.sandbox import Sandbox
 from infra.moments import sequence_at
 from infra.states import state_of
 from services.gateway.routes import naming
@@ -24,6 +25,9 @@ from services.gateway.routes.orders import send_and_hear
 from services.gateway.routes.params import Asked, Found, Key, TheDesk
 from services.gateway.routes.scoping import in_scope
 from services.gateway.routes.waiting import Wait, within
+
+AT_REST = frozenset({Status.STOPPED, Status.FAILED, Status.REMOVED})
+"""All of their files is told already."""
 
 
 @post(
@@ -72,13 +76,25 @@ async def fork(
     head = (await reader.bounds(desk.bus)).last
     known = await state_of(desk.bus, new)
     if known is None:
-        at = head if data.at is None else await sequence_at(desk.bus, found.id, read_moment(data.at))
+        at = await (
+            _now(found, head) if data.at is None else sequence_at(desk.bus, found.id, read_moment(str(data.at)))
+        )
         order = ForkSandbox(fork=new, sequence=at, spec=msgspec.Raw(codec.encode(spec)))
         await publish(desk.bus, subjects.ANY_NODE, found.id, order, id=command)
     elif known.requested_by != command:
         raise SandboxInvalidState(f"there is a sandbox {new!r} already")
     start = head + 1 if known is None and idempotency_key is None else found.state.first_sequence
     return made(new, command, await within(wait, brought_up(desk.bus, found.id, new, command, start)))
+
+
+async def _now(found: Sandbox, head: int) -> int:
+    """A sequence at which the log tells of its files as they are; the head, where nobody can look at them."""
+    if found.state.status in AT_REST:
+        return head
+    try:
+        return max(head, (await found.flush()).sequence)
+    except (SandboxInvalidState, Unavailable):
+        return head
 
 
 ROUTER = Router("/sandboxes/{sandbox_id:str}", route_handlers=[snapshot, fork], tags=["sandboxes"])

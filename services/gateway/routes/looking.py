@@ -1,5 +1,6 @@
 """A sandbox as it is now, and what happened last in it."""
 
+import datetime
 from collections import deque
 
 import msgspec
@@ -14,6 +15,7 @@ from infra.bus.page import Entry
 from infra.client.asking import ask
 from infra.client.past import state_at
 from infra.client.sandbox import Sandbox
+from infra.client.vitals import newest
 from infra.log.choosing import view_of
 from infra.log.view import LogView
 from services.gateway.desk import Desk
@@ -28,7 +30,21 @@ async def looked_at(desk: Desk, sandbox: Sandbox, events: int) -> SandboxDetail:
     view = await view_of(desk.bus, sandbox.id)
     head = (await reader.bounds(desk.bus)).last
     last = await last_events(view, sandbox, events) if events else []
-    return SandboxDetail(sandbox=await present(desk, sandbox), events=tuple(map(logged, last)), head_sequence=head)
+    return SandboxDetail(
+        sandbox=await present(desk, sandbox),
+        events=tuple(map(logged, last)),
+        last_heartbeat_at=await _beat_at(desk, sandbox.id),
+        head_sequence=head,
+    )
+
+
+async def _beat_at(desk: Desk, sandbox: str) -> datetime.datetime | None:
+    """Signs of life are never part of the truth: without them everything else is told."""
+    try:
+        known = await newest(desk.bus, [sandbox])
+    except Unavailable:
+        return None
+    return known[sandbox].beat_at if sandbox in known else None
 
 
 async def present(desk: Desk, sandbox: Sandbox) -> SandboxState:

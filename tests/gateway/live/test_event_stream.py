@@ -62,11 +62,13 @@ async def test_a_stream_goes_on_behind_the_last_event_that_its_client_names(tmp_
 async def test_a_stream_tells_what_happens_and_only_what_was_asked_for(tmp_path: Path) -> None:
     async with gateway_in(tmp_path) as gateway, gateway.client() as client:
         sandbox = await gateway.cloche.create()
-        messages = _messages(client, _path(gateway, sandbox.id, "?types=command.output"))
-        assert (await anext(messages)).frame["type"] == "connected"
-        await sandbox.run("echo live")
-        assert (await anext(messages)).frame["data"]["data"]["data"] == "live\n"
-        await messages.aclose()  # type: ignore[attr-defined]
+        # By the name that `GET …/events` has for it, and by that of a `subscribe` frame.
+        for name in ("type", "types"):
+            messages = _messages(client, _path(gateway, sandbox.id, f"?{name}=command.output"))
+            assert (await anext(messages)).frame["type"] == "connected"
+            await sandbox.run("echo live")
+            assert (await anext(messages)).frame["data"]["data"]["data"] == "live\n"
+            await messages.aclose()  # type: ignore[attr-defined]
 
 
 async def test_a_stream_is_refused_out_of_scope_and_for_what_is_no_sequence(tmp_path: Path) -> None:
