@@ -147,7 +147,7 @@ class Steps:
             case command.CommandOutput() | command.CommandInput():
                 self._flow(fact)
             case command.CommandRejected():
-                self._add(sequence, head, "command", f"rejected: {fact.failure.message}", outcome="rejected")
+                self._add(sequence, head, "command", f"never ran: {fact.failure.message}", outcome="rejected")
             case command.CommandLost():
                 self._finish(sequence, "command", fact.exec, f"lost: {fact.cause}")
             case command.CommandCompleted() | command.CommandTimedOut() | command.CommandCancelled():

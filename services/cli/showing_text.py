@@ -163,11 +163,12 @@ def _answered(item: Answered) -> Text:
 
 
 def _ran(item: Ran) -> list[Text]:
+    line = "(never ran)" if item.outcome == "rejected" and not item.argv else in_words(item.argv)
     if item.was_begun:
-        head = Text.assemble("… ", _outcome(item), (f"  $ {in_words(item.argv)}", "dim"))
+        head = Text.assemble("… ", _outcome(item), (f"  $ {line}", "dim"))
     else:
         style = "dim" if item.asker == Asker.AGENT else "bold"
-        head = Text.assemble((f"$ {in_words(item.argv)}", style), "  ", _outcome(item), _by(item))
+        head = Text.assemble((f"$ {line}", style), "  ", _outcome(item), _by(item))
     return [head, *excerpt_lines(item.output)]
 
 

@@ -90,7 +90,7 @@ def _commands(state: SandboxState, now: datetime.datetime) -> Iterator[Text]:
 
 def _command(command: CommandState, how: str) -> Text:
     line = Text(f"  {printable(command.exec, 64)}  ", style="dim")
-    line.append(printable(" ".join(command.argv), WIDE))
+    line.append(printable("(never ran)" if command.outcome == "rejected" else " ".join(command.argv), WIDE))
     totals = command.totals
     written = totals.stdout + totals.stderr + totals.pty
     line.append(f"  {how}, {written:,} bytes out", style="dim")

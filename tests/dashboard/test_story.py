@@ -61,7 +61,8 @@ async def test_a_sandbox_is_spawned_within_its_bounds_and_runs_a_command(browser
     async with seen(browser, gateway) as (page, complaints, asked):
         await expect(page.get_by_role("heading", name="Nothing grows here yet")).to_be_visible()
         await page.keyboard.press("n")
-        await page.get_by_label("Name").fill("first")
+        await expect(page.get_by_label("Name")).to_be_focused()
+        await page.keyboard.type("first")
         await page.get_by_label("Memory, MB").fill("100")
         await expect(page.get_by_text("between 512 and 32768")).to_be_visible()
         await expect(page.get_by_role("button", name="Make it")).to_be_disabled()

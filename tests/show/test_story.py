@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from contracts.commands.command import Asker
+from contracts.errors import Failure
 from contracts.events import agent, command, file, guardian, health, network, tool
 from contracts.message import EventHead, Fact
 from contracts.payload import pack
@@ -59,6 +60,13 @@ def test_files_that_change_while_a_command_runs_are_told_after_it() -> None:
     assert isinstance(made, Ran)
     assert isinstance(touched, Touched)
     assert [change.path for change in touched.changes] == ["/workspace/a", "/workspace/b"]
+
+
+def test_a_command_that_was_rejected_is_not_said_to_have_begun() -> None:
+    run = Run("sb")
+    failure = Failure(code="SANDBOX_EXEC_FAILED", message="nosuch: No such file or directory", retryable=False)
+    run.tell(command.CommandRejected(exec="e", failure=failure, cause="x"))
+    assert text(told(run)).strip().endswith("$ (never ran)  rejected: nosuch: No such file or directory")
 
 
 def test_a_command_that_goes_on_while_something_is_said_is_told_at_its_beginning_and_at_its_end() -> None:

@@ -24,6 +24,12 @@ describe("a record", () => {
     expect(record.last?.sequence).toBe(11);
   });
 
+  it("counts as the network's what was asked of it", () => {
+    const record = recorded([row(1, "network.attached")], [row(2, "network.denied"), row(3, "network.unattached")]);
+    expect([...record.family("network").rows()].map((each) => each.sequence)).toEqual([2, 3]);
+    expect(record.length).toBe(3);
+  });
+
   it("holds no event twice", () => {
     const record = recorded([row(1), row(1), row(7), row(8)], [row(7), row(7), row(6)]);
     expect([...record.rows()].map((each) => each.sequence)).toEqual([1, 7]);

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { rowOf, type Row } from "../src/story/row";
-import { storyOf, type Call, type Said } from "../src/story/story";
+import { storyOf, type Call, type Note, type Said } from "../src/story/story";
 
 let sequence = 0;
 function row(type: string, data: Record<string, unknown>): Row {
@@ -41,6 +41,20 @@ describe("a story", () => {
       row("command.completed", { exec: "u", exit: { code: 2, signal: null } }),
     ]);
     expect(items).toMatchObject([{ kind: "ran", line: "make all", outcome: "exit 2", ok: false }]);
+  });
+
+  it("tells what nobody could obey, what never ran, and what became of the sandbox", () => {
+    const { items } = storyOf([
+      row("sandbox.paused", { by: "gateway/eve" }),
+      row("command.rejected", { exec: "e", failure: { message: "sandbox 'sb' is paused" } }),
+      row("dead_letter.agent", { subject: "cloche.cmd.local.sb.agent.message", reason: { message: "no run is open" } }),
+      row("sandbox.stopped", { reason: "idle", by: "" }),
+      row("sandbox.failed", { failure: { message: "no attempts are left" } }),
+    ]);
+    expect(items.map((each) => (each as Note).text)).toEqual([
+      "the sandbox was paused by eve", "a command never ran: sandbox 'sb' is paused", "an order was refused: no run is open",
+      "the sandbox was stopped: idle", "the sandbox failed: no attempts are left",
+    ]);
   });
 
   it("tells whoever spoke", () => {

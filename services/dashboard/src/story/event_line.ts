@@ -29,6 +29,8 @@ function words(type: string, data: Record<string, unknown>): string {
       return network(type, data);
     case "tool":
       return `${text(data, "tool")} ${subjectOf(object(data, "arguments"))} ${text(object(data, "failure"), "message")}`;
+    case "dead_letter":
+      return `${text(object(data, "reason"), "message")} · ${text(data, "subject")}`;
     default:
       return said(data);
   }

@@ -130,13 +130,31 @@ export class Story {
       case "guardian.intervention":
       case "guardian.escalated":
         return this.note(row, "warn", `${text(data, "rule")}: ${text(data, "text") || reason}`, "guardian");
+      case "command.rejected":
+        return this.note(row, "bad", `a command never ran: ${text(object(data, "failure"), "message")}`);
       case "health.died":
         return this.note(row, "bad", `the sandbox died: ${text(data, "cause")} ${text(data, "detail")}`);
       case "health.limit_exceeded":
         return this.note(row, "warn", `over its limit of ${text(data, "limit")}: ${text(data, "action")}`);
       default:
-        return false;
+        return this.moved(row) || this.refused(row);
     }
+  }
+
+  /** What became of the sandbox itself. */
+  private moved(row: Row): boolean {
+    const tone = MOVES[row.type];
+    if (tone === undefined) return false;
+    const why = text(object(row.data, "failure"), "message") || text(row.data, "reason");
+    const by = text(row.data, "by").replace(/^gateway\//, "");
+    const words = `the sandbox ${row.type === "sandbox.failed" ? "failed" : `was ${row.type.slice("sandbox.".length)}`}`;
+    return this.note(row, tone, `${words}${by ? ` by ${by}` : ""}${why ? `: ${why}` : ""}`);
+  }
+
+  /** An order that nobody could obey. */
+  private refused(row: Row): boolean {
+    if (!row.type.startsWith("dead_letter.")) return false;
+    return this.note(row, "bad", `an order was refused: ${text(object(row.data, "reason"), "message")}`);
   }
 
   private push(item: Item): number {
@@ -265,6 +283,11 @@ export class Story {
 }
 
 const MOST_CHANGES = 12;
+
+const MOVES: Record<string, Note["tone"]> = {
+  "sandbox.paused": "warn", "sandbox.resumed": "good", "sandbox.stopped": "warn", "sandbox.failed": "bad",
+  "sandbox.recovered": "good", "sandbox.removed": "warn",
+};
 
 function newCall(row: Row, call: string, tool: string, input: Record<string, unknown>): Call {
   return {

@@ -41,7 +41,7 @@ export function SpawnDialog({ onClose }: { onClose: () => void }) {
         <div class="dialog-body spawn">
           <p class="faint whole">Leave empty what should be as the node's settings say.</p>
           <Labelled label="Name" fault={faults.id}>
-            {(field) => <input {...field} class="field" placeholder="one is chosen" value={draft.id} onInput={(event) => change({ id: event.currentTarget.value })} />}
+            {(field) => <input {...field} class="field" autofocus placeholder="one is chosen" value={draft.id} onInput={(event) => change({ id: event.currentTarget.value })} />}
           </Labelled>
           <Labelled label="Isolation">
             {(field) => (
