@@ -29,10 +29,11 @@ class Opened(NamedTuple):
 
 
 @asynccontextmanager
-async def chromium() -> AsyncIterator[Browser]:
+async def chromium(*more: str) -> AsyncIterator[Browser]:
+    """`more`: flags."""
     assert PATH is not None, "Chromium is required here, and not installed"
     async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=PATH, args=list(FLAGS))
+        browser = await playwright.chromium.launch(executable_path=PATH, args=[*FLAGS, *more])
         try:
             yield browser
         finally:

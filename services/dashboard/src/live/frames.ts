@@ -20,6 +20,14 @@ export type Frame =
   | { type: "result"; id: string; command: string; payload: unknown }
   | { type: "pong"; id?: string };
 
+let orders = 0;
+
+/** An order, with an id that no other of this page has; `crypto.randomUUID` is there in secure places only. */
+export function orderFrame(command: string, payload: object): object {
+  orders += 1;
+  return { type: "command", id: String(orders), command, payload };
+}
+
 /** None for what is no frame that we know. */
 export function readFrame(text: string): Frame | null {
   try {

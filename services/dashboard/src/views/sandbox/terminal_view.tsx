@@ -2,6 +2,7 @@
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { wordsOf } from "../../api/problem";
+import { orderFrame } from "../../live/frames";
 import type { SandboxStore } from "../../state/sandbox";
 import { mayOperate } from "../../state/session";
 import type { CommandTab } from "../../state/terminals";
@@ -52,7 +53,7 @@ export function TerminalView({ store, tab }: { store: SandboxStore; tab: Command
 }
 
 function typed(store: SandboxStore, exec: string, data: string): void {
-  const sent = store.feed.peek()?.send({ type: "command", id: crypto.randomUUID(), command: "input", payload: { exec, data } });
+  const sent = store.feed.peek()?.send(orderFrame("input", { exec, data }));
   if (!sent) tell("That was not typed: the gateway is away. It works again as soon as it answers.", "failed");
 }
 
@@ -67,5 +68,5 @@ function fitted(store: SandboxStore, tab: CommandTab, glass: Glass): void {
   if (!store.owned.has(tab.exec) || tab.outcome !== null || store.moment.peek() !== null) return;
   const { rows, cols } = glass.terminal;
   if (rows === room.rows && cols === room.cols) return;
-  store.feed.peek()?.send({ type: "command", id: crypto.randomUUID(), command: "resize", payload: { exec: tab.exec, ...room } });
+  store.feed.peek()?.send(orderFrame("resize", { exec: tab.exec, ...room }));
 }
