@@ -4,6 +4,7 @@ from msgspec import Struct
 
 from contracts.commands.agent import Text
 from contracts.commands.sandbox import Reason
+from contracts.http.lacking import Lack
 from contracts.ids import Token
 from contracts.message import Order
 from contracts.queries import LoggedEvent
@@ -15,6 +16,8 @@ class EventPage(Struct, frozen=True, kw_only=True):
     """The cursor: ask with `from` of this for what follows, now or later."""
     more: bool
     """There was more at that moment."""
+    lacking: tuple[Lack, ...] = ()
+    """What is known to be missing between `from` and `next`: see `cloche audit`. Retention is no loss."""
     head_sequence: int
     """The log's last sequence at that moment."""
 

@@ -6,6 +6,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from contracts.commands.sandbox import Reason
+from contracts.http.lacking import Lack
 from contracts.http.moments import Moment
 from contracts.ids import SandboxId
 from contracts.message import JsonObject, Order
@@ -61,5 +62,7 @@ class SandboxDetail(Struct, frozen=True, kw_only=True):
     """The last ones, oldest first."""
     last_heartbeat_at: datetime.datetime | None = None
     """When whoever watches over it last found it alive; absent once that is an hour ago."""
+    lacking: tuple[Lack, ...] = ()
+    """What is known to be missing since the first of these events: see `cloche audit`. Retention is no loss."""
     head_sequence: int
     """The log's last sequence at that moment: follow from the next one."""

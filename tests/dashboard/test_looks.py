@@ -70,6 +70,7 @@ async def test_every_view_of_a_sandbox_can_be_seen_and_heard(
     async with seen(browser, gateway, "#/sandboxes/greeter/agent", dark=dark, phone=phone) as (page, complaints, _):
         await expect(page.get_by_role("button", name="Approve")).to_be_visible(timeout=SLOW)
         await shot(page, named("sandbox", dark=dark, phone=phone))
+        await expect(page.get_by_role("button", name="Remove")).to_be_in_viewport(ratio=1)
         assert await faults(page) == []
         for view in ("Terminal", "Files", "Network", "Use", "Findings", "Events"):
             await page.get_by_role("tab", name=view).click()

@@ -19,6 +19,7 @@ from infra.log.live import LiveView
 from infra.moments import sequence_at
 from services.gateway.desk import Desk
 from services.gateway.routes.answers import answer
+from services.gateway.routes.lacking import lacking
 from services.gateway.routes.looking import logged
 from services.gateway.routes.orders import send_and_hear
 from services.gateway.routes.params import MOST_SEQUENCE, Asked, Found, Key, Limit, TheDesk
@@ -65,7 +66,13 @@ async def events(
     # What was stored up to the head and matches is on the page, so the next look need not step over the rest again.
     following = entries[-1].seq + 1 if entries else begin
     following = following if pending else max(following, head + 1)
-    return EventPage(events=tuple(map(logged, entries)), next=following, more=pending > 0, head_sequence=head)
+    return EventPage(
+        events=tuple(map(logged, entries)),
+        next=following,
+        more=pending > 0,
+        lacking=await lacking(desk.bus, view, begin, following - 1),
+        head_sequence=head,
+    )
 
 
 async def _after(desk: Desk, sandbox: str, since: str | None) -> int:

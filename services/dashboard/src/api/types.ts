@@ -152,9 +152,16 @@ export interface LoggedEvent {
   event: LogEvent;
 }
 
+/** Sequences that the log has lost. */
+export interface Lack {
+  first_sequence: number;
+  last_sequence: number;
+}
+
 export interface SandboxDetail {
   sandbox: SandboxState;
   events: LoggedEvent[];
+  lacking: Lack[];
   head_sequence: number;
 }
 

@@ -16,7 +16,7 @@ export type Frame =
   | { type: "connected"; head_sequence: number }
   | { type: "heartbeat"; head_sequence?: number }
   | { type: "subscribed" }
-  | { type: "error"; code: string; message: string; id?: string | null }
+  | { type: "error"; code: string; message: string; id?: string | null; first_sequence?: number; last_sequence?: number }
   | { type: "result"; id: string; command: string; payload: unknown }
   | { type: "pong"; id?: string };
 

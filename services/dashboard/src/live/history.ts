@@ -3,7 +3,7 @@
 import { signal, type ReadonlySignal } from "@preact/signals";
 import { get, isAbort } from "../api/http";
 import { pathOf } from "../api/sandboxes";
-import type { LoggedEvent } from "../api/types";
+import type { Lack, LoggedEvent } from "../api/types";
 import { waitMs } from "./backoff";
 
 export interface Progress {
@@ -14,6 +14,7 @@ export interface Progress {
 
 interface Page {
   events: LoggedEvent[];
+  lacking: Lack[];
   next: number;
   more: boolean;
 }
@@ -31,6 +32,7 @@ export class History {
     private readonly from: number,
     private readonly until: number,
     private readonly onEvent: (logged: LoggedEvent) => void,
+    private readonly onLack: (lack: Lack) => void,
   ) {
     void this.read();
   }
@@ -55,6 +57,7 @@ export class History {
       }
       failures = 0;
       for (const each of page.events) if (each.sequence < this.until && each.event) this.onEvent(each);
+      page.lacking.forEach(this.onLack);
       next = page.more ? page.next : this.until;
       this.state.value = { done: false, part: Math.min(1, (next - this.from) / (this.until - this.from)) };
     }
@@ -66,7 +69,7 @@ export class History {
     try {
       return await get<Page>(`${pathOf(this.sandbox)}/events`, { from, limit: PAGE }, this.stop.signal);
     } catch (error) {
-      if (isAbort(error)) return { events: [], next: this.until, more: false };
+      if (isAbort(error)) return { events: [], lacking: [], next: this.until, more: false };
       return null;
     }
   }

@@ -4,9 +4,9 @@ import { computed, effect, signal } from "@preact/signals";
 import { isAbort, isGone } from "../api/http";
 import { Problem, wordsOf } from "../api/problem";
 import { getSandbox, getStateAt, pathOf } from "../api/sandboxes";
-import type { SandboxState, StateAt } from "../api/types";
+import type { Lack, SandboxDetail, SandboxState, StateAt } from "../api/types";
 import { Feed } from "../live/feed";
-import type { EventFrame } from "../live/frames";
+import type { EventFrame, Frame } from "../live/frames";
 import { History } from "../live/history";
 import { Record } from "../story/record";
 import { familyOf, rowOf } from "../story/row";
@@ -14,6 +14,7 @@ import { Story, storyOf } from "../story/story";
 import { latest } from "./latest";
 import { route } from "./route";
 import { loadSession } from "./session";
+import { tell } from "./toasts";
 
 /** What moves the state that the header, the tabs and the questions are drawn from. */
 const MOVING = new Set(["sandbox", "health", "agent", "user", "network", "guardian"]);
@@ -27,6 +28,8 @@ export class SandboxStore {
   readonly record = new Record();
   readonly feed = signal<Feed | null>(null);
   readonly history = signal<History | null>(null);
+  /** What the log has lost, in words. */
+  readonly lacking = signal<string[]>([]);
   /** The command whose terminal somebody chose; null = the newest. */
   readonly chosen = signal<string | null>(null);
   /** The file that is looked at, relative to the workspace. */
@@ -121,7 +124,7 @@ export class SandboxStore {
       if (this.closed) return;
       this.state.value = found.sandbox;
       this.trouble.value = null;
-      this.follow(found.sandbox.first_sequence, found.events, found.head_sequence);
+      this.follow(found);
     } catch (error) {
       if (isAbort(error) || this.closed) return;
       this.trouble.value = { words: wordsOf(error), gone: isGone(error) };
@@ -130,20 +133,30 @@ export class SandboxStore {
     }
   }
 
-  private follow(first: number, recent: { sequence: number; event: EventFrame["data"] }[], head: number): void {
+  private follow({ sandbox, events: recent, lacking, head_sequence: head }: SandboxDetail): void {
+    lacking.forEach((lack) => this.lacks(lack));
     for (const { sequence, event } of recent) if (event) this.record.append(rowOf(sequence, event));
     const path = `/ws${pathOf(this.id)}`;
     const until = recent[0]?.sequence ?? head + 1;
-    this.history.value = new History(this.id, first, until, ({ sequence, event }) => this.record.fill(rowOf(sequence, event)));
+    this.history.value = new History(this.id, sandbox.first_sequence, until, ({ sequence, event }) => this.record.fill(rowOf(sequence, event)), (lack) => this.lacks(lack));
     this.feed.value = new Feed({
       path,
       from: head + 1,
       onEvent: (frame) => this.take(frame),
-      onFrame: (frame) => {
-        if (frame.type === "connected") this.refresh();
-      },
+      onFrame: (frame) => this.hear(frame),
       onBroken: () => void loadSession(),
     });
+  }
+
+  private hear(frame: Frame): void {
+    if (frame.type === "connected") this.refresh();
+    else if (frame.type === "error" && frame.first_sequence !== undefined && frame.last_sequence !== undefined) this.lacks({ first_sequence: frame.first_sequence, last_sequence: frame.last_sequence });
+    else if (frame.type === "error") tell(frame.message, "failed");
+  }
+
+  private lacks({ first_sequence: first, last_sequence: last }: Lack): void {
+    const words = first === last ? `event ${first}` : `events ${first} to ${last}`;
+    if (!this.lacking.peek().includes(words)) this.lacking.value = [...this.lacking.peek(), words];
   }
 
   private take(frame: EventFrame): void {

@@ -14,6 +14,8 @@ export const toasts = signal<Toast[]>([]);
 let last = 0;
 
 export function tell(text: string, kind: Toast["kind"] = "done"): void {
+  // Whoever types on and on is told once.
+  if (toasts.value.some((each) => each.text === text && each.kind === kind)) return;
   const id = ++last;
   toasts.value = [...toasts.value, { id, kind, text }].slice(-4);
   setTimeout(() => dismiss(id), STAYS_MS);

@@ -6,7 +6,7 @@ import { addressOf, pass, route, VIEWS, type View } from "../../state/route";
 import { Player } from "../../state/player";
 import { questions } from "../../state/filter";
 import { SandboxStore } from "../../state/sandbox";
-import { Banner } from "../../ui/banner";
+import { Banner, LackBanner } from "../../ui/banner";
 import { Empty } from "../../ui/empty";
 import { narrow } from "../../ui/narrow";
 import { Tabs } from "../../ui/tabs";
@@ -45,6 +45,7 @@ export function SandboxPage({ id }: { id: string }) {
   return (
     <div class="sandbox-page" data-view={view}>
       <Banner link={store.link.value} />
+      <LackBanner lacking={store.lacking.value} />
       <Head store={store} />
       <div class="sandbox-body">
         <section class={`work ${view === "agent" ? "only-tabs" : ""}`} aria-label="Workbench">
