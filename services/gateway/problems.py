@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Mapping
-from enum import EnumType
+from enum import Enum
 from typing import Any
 
 import msgspec
@@ -96,8 +96,12 @@ def _about(known: FieldDefinition | None, wrong: dict[str, Any]) -> str:
     """The parameter as whoever asks has to spell it, what is wrong with it, and what it may be."""
     name = getattr(known and known.kwarg_definition, "name", None) or wrong.get("key", "?")
     kinds = [] if known is None else [known.annotation, *(each.annotation for each in known.inner_types)]
-    choices = [value for kind in kinds if isinstance(kind, EnumType) for value in kind]
+    choices = [choice for kind in kinds for choice in _choices(kind)]
     return f"{name}: {_plain(wrong.get('message', ''))}" + (f": one of {', '.join(choices)}" if choices else "")
+
+
+def _choices(kind: Any) -> list[str]:
+    return [str(each.value) for each in kind] if isinstance(kind, type) and issubclass(kind, Enum) else []
 
 
 def _plain(message: str) -> str:
