@@ -14,6 +14,7 @@ from infra.client import Cloche
 from infra.embedded.store import prepare
 from infra.settings import Settings, load
 from services.cli import daemon, running
+from services.cli.gaps import told_at_the_end
 from services.cli.words import say
 
 
@@ -23,13 +24,14 @@ async def connected(*, keep: bool = False) -> AsyncIterator[Cloche]:
     # Our stderr is the command's: what the connection has to say of itself must not stand between its lines.
     logging.getLogger("infra").addHandler(logging.NullHandler())
     settings = load(os.environ)
-    if settings.url is not None:
-        async with Cloche.connect(settings) as cloche:
+    with told_at_the_end():
+        if settings.url is not None:
+            async with Cloche.connect(settings) as cloche:
+                yield cloche
+            return
+        prepare(settings.data)
+        async with _sharing(settings, keep=keep), Cloche.connect(_at_its_node(settings)) as cloche:
             yield cloche
-        return
-    prepare(settings.data)
-    async with _sharing(settings, keep=keep), Cloche.connect(_at_its_node(settings)) as cloche:
-        yield cloche
 
 
 def _at_its_node(settings: Settings) -> Settings:
