@@ -31,3 +31,4 @@ def test_every_command_that_reads_the_past_tells_what_was_lost(tmp_path: Path) -
             said = shell(*line)
             assert said.code == 0
             assert said.err.count(b"the log lacks sequence %d to %d: see `cloche audit`" % (lost, lost)) == 1, line
+        assert f"the store has lost sequence {lost}" in page.read_text()

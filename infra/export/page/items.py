@@ -1,10 +1,12 @@
 """The timeline of a page: what happened in a sandbox, event by event, with what there is to see of each."""
 
+import datetime
 import json
 
 from contracts.events import agent, command, file
 from contracts.message import EventHead, Fact, JsonObject
 from contracts.payload import unpack
+from infra.bus.gaps import Gap
 from infra.bus.page import Entry
 from infra.export.page.outputs import Excerpt
 from infra.export.page.records import TITLE, Part, Record, clipped, part
@@ -70,6 +72,14 @@ def unreadable(at_ms: int, entry: Entry) -> Record:
     shown = part(entry.data.decode("utf-8", "replace"))
     clock = int(entry.time.timestamp() * 1000)
     return ["item", at_ms, entry.seq, clock, family, f"{kind}  cannot be read", [shown], None, True]
+
+
+def lost(at_ms: int, near: datetime.datetime, gap: Gap) -> Record:
+    """What was in the log, and is not there any more; `near`: when what stands beside it was stored."""
+    which = f"sequence {gap.first}" if gap.first == gap.last else f"sequences {gap.first} to {gap.last}"
+    words = part("Whose events they were, and what they said, nobody can tell: see `cloche audit`.")
+    clock = int(near.timestamp() * 1000)
+    return ["item", at_ms, gap.first, clock, "log", f"the store has lost {which}", [words], None, True]
 
 
 def _item(

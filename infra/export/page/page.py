@@ -5,6 +5,7 @@ style run; the data is JSON in elements that no browser executes, and the script
 """
 
 import base64
+import datetime
 import hashlib
 from collections.abc import AsyncIterator, Callable
 from functools import cache
@@ -15,11 +16,13 @@ from contracts.errors import Invalid
 from contracts.message import EventHead, Fact
 from contracts.state import SandboxState, apply
 from contracts.tape import Tape
+from infra.bus import gaps
+from infra.bus.gaps import Gap
 from infra.bus.page import Entry
 from infra.export.before import screen_before
 from infra.export.commands import command_filters
 from infra.export.page.frames import Frames
-from infra.export.page.items import Items, unreadable
+from infra.export.page.items import Items, lost, unreadable
 from infra.export.page.records import Block, Record
 from infra.export.page.time_line import TimeLine
 from infra.log.view import LogView
@@ -49,7 +52,7 @@ async def page(
     tape = Tape(exec_id)
     before = await screen_before(view, subjects.events_of(sandbox, family="command"), first, tape)
     session, block = _Session(tape, Frames(before), max_idle_ms), Block()
-    async for entry in view.read(subjects.events_of(sandbox), first, end=last):
+    async for entry in view.read(subjects.events_of(sandbox), first, end=last, on_gap=session.lack):
         block.add(session.feed(entry))
         on_progress(entry.seq)
         if block.is_full:
@@ -68,13 +71,27 @@ class _Session:
         self._items = Items()
         self._time = TimeLine(max_idle_ms)
         self._state: SandboxState | None = None
+        self._lacking: list[Gap] = []
+        self._stored_at: datetime.datetime | None = None
+
+    def lack(self, gap: Gap) -> None:
+        """It is told with what is fed next, or in the end."""
+        gaps.warn(gap)
+        self._lacking.append(gap)
+
+    def _missing(self) -> list[Record]:
+        found, self._lacking = self._lacking, []
+        stored_at = self._stored_at
+        return [] if stored_at is None else [lost(self._time.length_ms, stored_at, gap) for gap in found]
 
     def feed(self, entry: Entry) -> list[Record]:
+        self._stored_at = entry.time
+        missing = self._missing()
         try:
             head = codec.decode_head(entry.data)
         except Invalid:
-            return [unreadable(self._time.length_ms, entry)]
-        return self._told(entry.seq, head)
+            return [*missing, unreadable(self._time.length_ms, entry)]
+        return [*missing, *self._told(entry.seq, head)]
 
     def _told(self, sequence: int, head: EventHead) -> list[Record]:
         at_ms = self._time.at(head.time)
@@ -95,7 +112,7 @@ class _Session:
             "facts": _facts(self._state),
             "length_ms": self._time.length_ms,
         }
-        return [*self._frames.close(), *self._items.close(), ["meta", meta]]
+        return [*self._missing(), *self._frames.close(), *self._items.close(), ["meta", meta]]
 
 
 def _facts(state: SandboxState | None) -> list[str]:
