@@ -10,11 +10,11 @@ from infra.journal import Journal
 from infra.lifecycles import Lifecycles
 from infra.manifest.garbage import keep_swept
 from infra.observing import catalogue
-from infra.sandbox.providers import load_providers
 from infra.service import Ready
 from infra.settings import Settings
 from infra.watching.watches import Watches
 from services.file_watcher.loop import Followers
+from services.file_watcher.places import Places
 from services.file_watcher.remembered import Remembered
 from services.file_watcher.routes import add_routes
 from services.file_watcher.texts import Texts
@@ -35,18 +35,14 @@ class FileWatcherApp:
 
     async def _serve(self, ready: Ready) -> None:
         settings = self._settings
-        async with (
-            open_as(settings, self.name) as bus,
-            load_providers(settings.data) as providers,
-            Watches() as watches,
-        ):
+        async with open_as(settings, self.name) as bus, Watches() as watches:
             journal = Journal(bus, service=self.name, node=settings.node)
             lifecycles = Lifecycles(bus)
             remembered = Remembered(settings.data / "run" / "files_seen")
             portions = asyncio.Semaphore(PORTIONS)
             tools = Tools(bus, journal, Blobs(bus), watches, settings.files, Texts(), portions, remembered)
             async with asyncio.TaskGroup() as tasks:
-                followers = Followers(tools, providers, tasks)
+                followers = Followers(tools, Places(settings.data), tasks)
                 tasks.create_task(catalogue.workspaces_followed.show(lambda: len(followers)))
                 tasks.create_task(lifecycles.follow())
                 tasks.create_task(watches.outlast())

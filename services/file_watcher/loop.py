@@ -3,17 +3,15 @@
 import asyncio
 import logging
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 from contracts.errors import ClocheError, SandboxInvalidState, SandboxNotFound, Unavailable
 from contracts.recovery import is_restoring
-from contracts.spec import Isolation
 from contracts.state import SandboxState, Status
 from contracts.watch import Flush, Flushed
-from infra.sandbox.base import Provider
 from services.file_watcher.follower import Follower
+from services.file_watcher.places import Places
 from services.file_watcher.tools import Tools
 
 logger = logging.getLogger(__name__)
@@ -30,9 +28,9 @@ class _Followed(NamedTuple):
 
 
 class Followers:
-    def __init__(self, tools: Tools, providers: Mapping[Isolation, Provider], tasks: asyncio.TaskGroup) -> None:
+    def __init__(self, tools: Tools, places: Places, tasks: asyncio.TaskGroup) -> None:
         self._tools = tools
-        self._providers = providers
+        self._places = places
         self._tasks = tasks
         self._followed: dict[str, _Followed] = {}
 
@@ -64,13 +62,13 @@ class Followers:
         return state
 
     def _is_here(self, state: SandboxState) -> bool:
-        here = state.node == self._tools.journal.node and state.isolation in self._providers
+        here = state.node == self._tools.journal.node and self._places.has(state)
         # What is missing while a workspace is made again was not deleted.
         return here and state.created and state.status in HAS_WORKSPACE and not is_restoring(state)
 
     def _begin(self, state: SandboxState) -> None:
         async def locate() -> Path:
-            return Path((await self._providers[state.isolation].created(state.sandbox)).host_workspace)
+            return await self._places.of(state)
 
         follower = Follower(self._tools, state, locate)
         self._followed[state.sandbox] = _Followed(

@@ -16,6 +16,7 @@ from infra.journal import Journal
 from infra.settings import Files
 from infra.watching.watches import Watches
 from services.file_watcher.loop import Followers
+from services.file_watcher.places import Places
 from services.file_watcher.remembered import Remembered
 from services.file_watcher.texts import Texts
 from services.file_watcher.tools import Tools
@@ -41,7 +42,7 @@ async def test_what_makes_no_sense_is_refused_with_a_code(tmp_path: Path) -> Non
         bus = await server.connect("file_watcher")
         journal = Journal(bus, service="file_watcher", node="local")
         tools = Tools(bus, journal, Blobs(bus), watches, Files(), Texts(), asyncio.Semaphore(1), Remembered(tmp_path))
-        desk = Desk("watch", "flush", Flush, Followers(tools, {}, tasks).flush)
+        desk = Desk("watch", "flush", Flush, Followers(tools, Places(tmp_path), tasks).flush)
         for rest, body, code in REFUSED:
             reply: Reply = codec.decode(await desk.answer(f"cloche.rpc.local.{rest}", body), Reply)
             assert reply.failure is not None

@@ -16,7 +16,7 @@ from tests.faults.docker_node import spec
 from tests.faults.stories import under_fire
 from tests.file_watcher.rig import as_things, check_agreement, in_log, on_disk, told
 from tests.images import require_docker
-from tests.services.node import Node, node_in
+from tests.services.node import Node, Service, node_in
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -116,9 +116,12 @@ async def test_several_sandboxes_are_followed_apart(running: Running) -> None:
         await each.remove()
 
 
-async def test_a_docker_sandbox_is_followed_too(running: Running) -> None:
+async def test_a_docker_sandbox_is_followed_too_by_a_watcher_that_no_engine_answers(running: Running) -> None:
     require_docker()
-    _, cloche = running
+    node, cloche = running
+    await node.services["file_watcher"].kill()
+    node.services["file_watcher"] = Service("file_watcher", node.data, {"DOCKER_HOST": "unix:///nowhere.sock"})
+    await node.services["file_watcher"].start()
     sandbox = await cloche.create({"isolation": "docker", **spec()})
     await sandbox.run("mkdir -p a/b; echo 1 > a/b/c; mv a z")
     await sandbox.flush()
