@@ -5,7 +5,7 @@ import io
 import os
 import secrets
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import IO, NamedTuple, Self
@@ -18,13 +18,36 @@ from infra.durable import sync_directory
 
 PRIVATE = 0o600
 BLOCK = 1024 * 1024
+MOST_SUMS = 64 * 1024 * 1024
+"""Of a store of three terabytes."""
+
+
+class Content:
+    """Of one member, as much as it says and no more. To be read before the next one is asked for."""
+
+    def __init__(self, file: IO[bytes], begin: int, size: int) -> None:
+        self._file = file
+        self._at = begin
+        self._end = begin + size
+
+    def read(self, most: int = -1) -> bytes:
+        left = self._end - self._at
+        self._file.seek(self._at)
+        block = self._file.read(left if most < 0 else min(most, left))
+        self._at += len(block)
+        return block
+
+    def whole(self, most: int) -> bytes:
+        """Raises `Invalid` for one that is larger than anybody needs."""
+        if self._end - self._at > most:
+            raise Invalid(f"a part of the backup has {self._end - self._at} bytes, and {most} are the most that it may")
+        return self.read()
 
 
 class Member(NamedTuple):
     name: str
     size: int
-    content: IO[bytes]
-    """To be read before the next one is asked for."""
+    content: Content
 
 
 class Writer:
@@ -38,7 +61,7 @@ class Writer:
         self._draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
         self._fd = os.open(self._draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE)
         self._file = os.fdopen(self._fd, "wb")
-        self._tar = tarfile.open(fileobj=self._file, mode="w:")  # noqa: SIM115  closed by the exit
+        self._tar = tarfile.open(fileobj=self._file, mode="w:", format=tarfile.USTAR_FORMAT)  # noqa: SIM115  closed by the exit
         self._sums: list[Sum] = []
 
     def __enter__(self) -> Self:
@@ -75,24 +98,34 @@ class Writer:
         sync_directory(self._path.parent)
 
 
-def members(path: Path) -> Iterator[Member]:
+def members(path: Path) -> Generator[Member]:
     """In their order, without the sums. Raises `Invalid` naming the place where it cannot be read, OSError."""
     with path.open("rb") as file:
+        for member in _walk(path, file):
+            if member.name == SUMS:
+                return
+            yield member
+
+
+def _walk(path: Path, file: IO[bytes]) -> Iterator[Member]:
+    """Plain files alone, as they are written here: links, holes and long headers of other programs are refused.
+
+    One header is held at a time, however many there are and whatever they say.
+    """
+    last, at, size = "the beginning", 0, os.fstat(file.fileno()).st_size
+    while True:
+        file.seek(at)
         try:
-            with tarfile.open(fileobj=file, mode="r:") as tar:
-                for info in tar:
-                    content = tar.extractfile(info) if _is_plain(info) else None
-                    if content is None:
-                        raise Invalid(f"{path}: {info.name[:200]!r}, at byte {info.offset}, is no part of a backup")
-                    if info.name != SUMS:
-                        yield Member(info.name, info.size, content)
-        except (tarfile.TarError, EOFError) as error:
-            raise Invalid(f"{path}: cannot be read behind byte {file.tell()}: {error}") from error
-
-
-def _is_plain(info: tarfile.TarInfo) -> bool:
-    """As large as it says: a sparse one could be of any size in a small file."""
-    return info.isreg() and not info.issparse()
+            info = tarfile.TarInfo.frombuf(file.read(tarfile.BLOCKSIZE), "utf-8", "surrogateescape")
+        except tarfile.HeaderError as error:
+            raise Invalid(f"{path}: damaged, or cut off, behind {last}, at byte {at}: {error}") from error
+        if info.type != tarfile.REGTYPE or info.size < 0:
+            raise Invalid(f"{path}: {info.name[:200]!r}, at byte {at}, is no part of a backup")
+        begin = at + tarfile.BLOCKSIZE
+        if begin + info.size > size:
+            raise Invalid(f"{path}: cut off in {info.name[:200]!r}, behind {last}, at byte {at}")
+        yield Member(info.name, info.size, Content(file, begin, info.size))
+        last, at = repr(info.name[:200]), begin + -(-info.size // tarfile.BLOCKSIZE) * tarfile.BLOCKSIZE
 
 
 def check(path: Path) -> list[Sum]:
@@ -110,28 +143,22 @@ def check(path: Path) -> list[Sum]:
             raise Invalid(f"{path}: {member.name!r} is damaged: it is not what was written")
         found.append(expected[number])
     if len(found) < len(expected):
-        raise Invalid(f"{path}: it is damaged at {expected[len(found)].name!r}, which cannot be found")
+        raise Invalid(f"{path}: it is damaged at {expected[len(found)].name[:200]!r}, which cannot be found")
     return found
 
 
 def _sums(path: Path) -> list[Sum]:
-    last = "the beginning"
-    end = 0
     with path.open("rb") as file:
-        try:
-            with tarfile.open(fileobj=file, mode="r:") as tar:
-                for info in tar:
-                    if info.name == SUMS and _is_plain(info) and (content := tar.extractfile(info)) is not None:
-                        return msgspec.json.decode(content.read(), type=list[Sum])
-                    last, end = repr(info.name), tar.offset
-        except (tarfile.TarError, EOFError) as error:
-            raise Invalid(f"{path}: damaged behind {last}, at byte {end}: {error}") from error
-        except msgspec.MsgspecError as error:
-            raise Invalid(f"{path}: {SUMS!r} is damaged: {error}") from error
-    raise Invalid(f"{path}: damaged, or cut off, behind {last}, at byte {end}")
+        for member in _walk(path, file):
+            if member.name == SUMS:
+                try:
+                    return msgspec.json.decode(member.content.whole(MOST_SUMS), type=list[Sum])
+                except msgspec.MsgspecError as error:
+                    raise Invalid(f"{path}: {SUMS!r} is damaged: {error}") from error
+    raise AssertionError("a walk ends with the sums, or raises")
 
 
-def _hash(content: IO[bytes]) -> str:
+def _hash(content: Content) -> str:
     digest = hashlib.sha256()
     while block := content.read(BLOCK):
         digest.update(block)

@@ -1,9 +1,9 @@
 """What is in a backup, as its first and last member tell it."""
 
 import datetime
-from typing import Any
+from typing import Annotated, Any
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from contracts.streams import (
     ARCHIVE_STREAM,
@@ -13,6 +13,8 @@ from contracts.streams import (
     REPLAYS_BUCKET,
     SANDBOXES_BUCKET,
 )
+
+Count = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
 
 FORMAT = 1
 """A larger number means a newer program."""
@@ -32,9 +34,7 @@ ORDER = (
 )
 """In which streams are taken. Whatever speaks of events comes before the log, so the log has them all: read models, and
 orders, which the log tells to have been obeyed. Contents come after it, for they were there before the events that name
-them. Signs of life are left out: they may be lost."""
-CONSUMED = frozenset({COMMANDS_STREAM})
-"""Streams whose consumers belong to them: which orders were given out. All others are read anew by whoever reads."""
+them. Signs of life are left out: they may be lost. So are consumers: what was not acknowledged is given out again."""
 
 
 class Head(Struct, frozen=True, kw_only=True):
@@ -46,11 +46,18 @@ class Head(Struct, frozen=True, kw_only=True):
     realm: str = ""
 
 
+class State(Struct, frozen=True, kw_only=True):
+    messages: Count
+    bytes: Count
+    first_seq: Count
+    last_seq: Count
+
+
 class About(Struct, frozen=True, kw_only=True):
-    """One stream, in the server's own words."""
+    """One stream, in the server's own words. Its settings were those of the store that it was taken from."""
 
     config: dict[str, Any]
-    state: dict[str, Any]
+    state: State
 
 
 class Sum(Struct, frozen=True, kw_only=True):

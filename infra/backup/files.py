@@ -26,12 +26,18 @@ class Piece(NamedTuple):
 
 
 def read(settings: Settings) -> Iterator[Piece]:
-    """One file after the other. What vanishes meanwhile was of the moment. Raises OSError."""
+    """One file after the other. What vanishes meanwhile was of the moment. Raises OSError.
+
+    Passwords and settings belong to who runs the server: those of a server elsewhere are not ours to take.
+    """
     for directory in DIRECTORIES:
+        if directory == PASSWORDS and settings.url is not None:
+            continue
         root = place_of(settings, directory)
         for path in sorted(_files(root)):
             yield from _pieces(f"{directory}/{path.relative_to(root).as_posix()}", path)
-    yield from _pieces(CONFIG_FILE, settings.data / CONFIG_FILE)
+    if settings.url is None:
+        yield from _pieces(CONFIG_FILE, settings.data / CONFIG_FILE)
 
 
 def signing_key(settings: Settings) -> bytes:
@@ -50,12 +56,19 @@ def place_of(settings: Settings, directory: str) -> Path:
 
 def destination(settings: Settings, name: str) -> Path:
     """Raises `Invalid` for a name that no backup of ours has: nothing is ever written elsewhere."""
-    parts = PurePosixPath(name).parts
+    path = check_name(name)
     if name == CONFIG_FILE:
         return settings.data / CONFIG_FILE
-    if len(parts) < 2 or parts[0] not in DIRECTORIES or any(part in ("..", "/") for part in parts):
+    return place_of(settings, path.parts[0]).joinpath(*path.parts[1:])
+
+
+def check_name(name: str) -> PurePosixPath:
+    """Raises `Invalid` for a name that no backup of ours has."""
+    path = PurePosixPath(name)
+    plain = str(path) == name and name.isprintable() and ".." not in path.parts
+    if not plain or (name != CONFIG_FILE and (len(path.parts) < 2 or path.parts[0] not in DIRECTORIES)):
         raise Invalid(f"{name[:200]!r} does not belong into a data directory")
-    return place_of(settings, parts[0]).joinpath(*parts[1:])
+    return path
 
 
 def append(path: Path, content: bytes) -> None:

@@ -30,8 +30,9 @@ def proven_here(settings: Settings) -> Proven | None:
 
 def set_aside(settings: Settings) -> Path:
     """Out of the way, and kept: it proves what was lost. Returns where it is. Raises OSError."""
-    directory = place.directory(settings.data)
+    directory = place.directory(settings.data).resolve()
     aside = directory.with_name(f"{directory.name}.before-{clock.now():%Y%m%dT%H%M%S.%fZ}")
     directory.rename(aside)
+    directory.mkdir(mode=0o700)
     sync_directory(aside.parent)
     return aside

@@ -3,12 +3,12 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
 from contracts.errors import Unavailable
-from infra.backup.contents import About
+from infra.backup.contents import About, State
 from infra.bus import headers
 from infra.bus.connection import Bus
 from infra.bus.errors import ApiError
@@ -26,7 +26,7 @@ class Snapshot(NamedTuple):
 
 
 @asynccontextmanager
-async def snapshot(admin: Bus, stream: str, *, consumers: bool) -> AsyncIterator[Snapshot]:
+async def snapshot(admin: Bus, stream: str) -> AsyncIterator[Snapshot]:
     """A stream as it is at one moment, while others go on writing to it. Holds a few megabytes, however large it is.
 
     Raises `ApiError` with the server's reason; the chunks raise `Unavailable` where they stop coming.
@@ -39,9 +39,9 @@ async def snapshot(admin: Bus, stream: str, *, consumers: bool) -> AsyncIterator
 
     number = await admin.tap(inbox, take)
     try:
-        wanted = {"deliver_subject": inbox, "no_consumers": not consumers, "chunk_size": CHUNK_BYTES}
+        wanted = {"deliver_subject": inbox, "no_consumers": True, "chunk_size": CHUNK_BYTES}
         answer = await admin.api(f"STREAM.SNAPSHOT.{stream}", wanted, timeout=SILENCE_S)
-        about = About(config=answer["config"], state=answer["state"])
+        about = msgspec.convert({"config": answer["config"], "state": answer["state"]}, About)
         yield Snapshot(about, _chunks(admin, stream, arrived))
     finally:
         await admin.client.untap(number)
@@ -70,14 +70,20 @@ async def _chunks(admin: Bus, stream: str, arrived: "asyncio.Queue[_Chunk]") -> 
             await admin.publish(chunk.reply)
 
 
-async def put_back(admin: Bus, about: About, chunks: AsyncIterator[bytes], *, replicas: int) -> None:
-    """Makes the stream. Raises `ApiError` with the server's reason: it is there, or the chunks are no stream."""
-    name = about.config["name"]
-    wanted = {"config": about.config | {"num_replicas": replicas}, "state": about.state}
+async def put_back(admin: Bus, config: dict[str, Any], state: State, chunks: AsyncIterator[bytes]) -> None:
+    """Makes the stream, with these settings. Raises `ApiError` with the server's reason.
+
+    What was packed may bring consumers, which could deliver anywhere: none of them is left.
+    """
+    name = config["name"]
+    wanted = {"config": config, "state": msgspec.to_builtins(state)}
     subject = (await admin.api(f"STREAM.RESTORE.{name}", wanted, timeout=SILENCE_S))["deliver_subject"]
     async for chunk in chunks:
         _refused(name, (await admin.request(subject, chunk, timeout=SILENCE_S)).data)
     _refused(name, (await admin.request(subject, timeout=ANSWER_S)).data)
+    while found := (await admin.api(f"CONSUMER.NAMES.{name}"))["consumers"]:
+        for consumer in found:
+            await admin.api(f"CONSUMER.DELETE.{name}.{consumer}")
 
 
 def _refused(stream: str, answer: bytes) -> None:

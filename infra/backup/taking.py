@@ -11,7 +11,7 @@ from contracts.errors import Conflict
 from infra import clock
 from infra.backup import files
 from infra.backup.archive import Writer
-from infra.backup.contents import ABOUT, CONSUMED, FILES, FORMAT, HEAD, ORDER, STREAMS, About, Backup, Contained, Head
+from infra.backup.contents import ABOUT, FILES, FORMAT, HEAD, ORDER, STREAMS, About, Backup, Contained, Head
 from infra.backup.snapshots import snapshot
 from infra.bus.connection import Bus
 from infra.bus.errors import STREAM_NOT_FOUND, ApiError
@@ -57,12 +57,12 @@ def _add_files(settings: Settings, writer: Writer) -> tuple[str, ...]:
 async def _add_stream(admin: Bus, name: str, writer: Writer, tell: Tell) -> Contained | None:
     """None where there is no such stream: it may be of a newer version than the store."""
     try:
-        async with snapshot(admin, name, consumers=name in CONSUMED) as taken:
+        async with snapshot(admin, name) as taken:
             await asyncio.to_thread(writer.add, f"{STREAMS}/{name}/{ABOUT}", msgspec.json.encode(taken.about))
             parts = _Parts(writer, name)
             async for chunk in taken.chunks:
                 await parts.add(chunk)
-                tell(name, parts.bytes, taken.about.state["bytes"])
+                tell(name, parts.bytes, taken.about.state.bytes)
             await parts.finish()
             return contained(taken.about, parts.bytes)
     except ApiError as error:
@@ -99,8 +99,8 @@ def contained(about: About, size: int) -> Contained:
     state = about.state
     return Contained(
         stream=about.config["name"],
-        messages=state["messages"],
-        first_sequence=state["first_seq"],
-        last_sequence=state["last_seq"],
+        messages=state.messages,
+        first_sequence=state.first_seq,
+        last_sequence=state.last_seq,
         bytes=size,
     )

@@ -146,7 +146,7 @@ async def _plan_stream(bus: Bus, config: dict[str, Any], may: May) -> list[Chang
             raise
         return [Change(what=f"create stream {name}", request=f"STREAM.CREATE.{name}", body=config)]
     present = info["config"]
-    different = {key: value for key, value in config.items() if not _same(present.get(key), value)}
+    different = {key: value for key, value in config.items() if not same(present.get(key), value)}
     if name == streams.LOG_STREAM:
         refuse_change(present, different, info["state"], may.drop)
         different |= {key: None for key in FORBIDDEN_ON_LOG if present.get(key)}
@@ -192,14 +192,15 @@ async def _plan_consumer(bus: Bus, spec: ConsumerSpec, *, stream_is_new: bool) -
         if error.number not in (CONSUMER_NOT_FOUND, STREAM_NOT_FOUND):
             raise
         return created
-    different = [key for key, value in config.items() if not _same(present.get(key), value)]
+    different = [key for key, value in config.items() if not same(present.get(key), value)]
     if not different:
         return None
     told = ", ".join(f"{key} {present.get(key)!r} → {config[key]!r}" for key in different)
     return Change(what=f"change consumer {where}: {told}", request=f"CONSUMER.CREATE.{where}", body=body)
 
 
-def _same(present: Any, value: Any) -> bool:
+def same(present: Any, value: Any) -> bool:
+    """Whether a setting is as it should be: what the server adds to one, and what it leaves out, is no difference."""
     if isinstance(value, dict) and isinstance(present, dict):
-        return all(_same(present.get(key), each) for key, each in value.items())
+        return all(same(present.get(key), each) for key, each in value.items())
     return bool(present == value or (not present and not value))

@@ -12,9 +12,9 @@ from infra import clock
 from infra.access import open_as
 from infra.backup import putting_back, taking
 from infra.backup.contents import Backup
-from infra.backup.looking import look
 from infra.backup.taking import Tell
 from infra.bus.connection import Bus
+from infra.bus.provision import wanted
 from infra.embedded import endpoint
 from infra.embedded.server import EmbeddedServer
 from infra.embedded.store import prepare
@@ -34,39 +34,44 @@ class RestoredBackup(Struct, frozen=True, kw_only=True):
     """Where the audit is now that was here before: it proves more than the backup has."""
 
 
-async def back_up(settings: Settings, wanted: Path, tell: Tell) -> Backup:
+async def back_up(settings: Settings, place: Path, tell: Tell) -> Backup:
     """Into a file, or into a directory under a name that tells node and time. Raises what `take` raises, `Invalid`."""
-    path = await asyncio.to_thread(_named, settings, wanted)
+    path = await asyncio.to_thread(_named, settings, place)
     async with _store(settings) as admin:
         return await taking.take(settings, admin, path, tell)
 
 
-async def put_back(settings: Settings, path: Path, tell: Tell, *, accept_loss: bool) -> RestoredBackup:
-    """Looks at the whole file before anything is changed.
+async def put_back(
+    settings: Settings, backup: Backup, tell: Tell, *, partitions: int, accept_loss: bool, with_settings: bool
+) -> RestoredBackup:
+    """Of a file that was looked at. `partitions` are those that the log is one of.
 
-    Raises `Invalid` naming the place of a damage, `Conflict` where something is there already, or more is known here
-    than the backup has, `Unavailable` where a node runs on the data directory or the server refuses.
+    Raises `Invalid` where what it holds contradicts this version, `Conflict` where something is there already, or more
+    is known here than the backup has, `Unavailable` where a node runs on the data directory or the server refuses.
     """
-    backup = await asyncio.to_thread(look, path)
+    configs = putting_back.ours(backup, wanted(settings.limits, (), partitions))
     prepare(settings.data)
     with exclusive(settings.data, "up", DOWN):
         proven = await putting_back.refuse_loss(settings, backup, accept_loss=accept_loss)
         passwords = () if settings.url else await asyncio.to_thread(putting_back.restore_passwords, settings, backup)
         async with _store(settings, is_alone=True) as admin:
             await putting_back.refuse_what_is_there(admin)
-            await putting_back.restore(settings, admin, backup, tell)
-            restored = await asyncio.to_thread(putting_back.restore_files, settings, backup, proven)
+            await putting_back.restore(admin, backup, configs, tell)
+            taken = with_settings and settings.url is None
+            restored = await asyncio.to_thread(
+                putting_back.restore_files, settings, backup, proven, with_settings=taken
+            )
     aside = None if restored.set_aside is None else str(restored.set_aside)
     return RestoredBackup(backup=backup, files=(*passwords, *restored.files), set_aside=aside)
 
 
-def _named(settings: Settings, wanted: Path) -> Path:
-    if wanted.is_dir():
+def _named(settings: Settings, place: Path) -> Path:
+    if place.is_dir():
         realm = f"-{settings.realm}" if settings.realm else ""
-        return wanted / f"{settings.node}{realm}-{clock.now():%Y%m%dT%H%M%SZ}{ENDING}"
-    if not wanted.parent.is_dir():
-        raise Invalid(f"{wanted.parent} is no directory")
-    return wanted
+        return place / f"{settings.node}{realm}-{clock.now():%Y%m%dT%H%M%SZ}{ENDING}"
+    if not place.parent.is_dir():
+        raise Invalid(f"{place.parent} is no directory")
+    return place
 
 
 @asynccontextmanager

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import tempfile
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Annotated, Any, Self, TypeVar
@@ -10,9 +11,11 @@ import typer
 
 from contracts.errors import Invalid
 from contracts.streams import LOG_STREAM
-from infra.backup.contents import Backup
+from infra.backup.contents import FILES, Backup
+from infra.backup.looking import look
+from infra.backup.putting_back import settings_of
 from infra.realms import one_part
-from infra.settings import load
+from infra.settings import CONFIG_FILE, Settings, load
 from services.cli import show
 from services.cli.backing_up import RestoredBackup, back_up, put_back
 from services.cli.measures import counted, size_in_words
@@ -51,6 +54,9 @@ def restore(
     accept_loss: Annotated[
         bool, typer.Option("--accept-loss", help="Also where more is proven here than the backup has.")
     ] = False,
+    with_settings: Annotated[
+        bool | None, typer.Option("--settings/--no-settings", help="Whether its cloche.toml is put back, too.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Put a backup back, into a store that holds nothing, while no node runs. Then `cloche up`, and `cloche verify`.
@@ -58,13 +64,39 @@ def restore(
     Every byte of the file is checked first. Keys, passwords and settings that are there already stay. What was written
     after the backup is gone: where the audit of this data directory can prove that there was more, it is refused, and
     with `--accept-loss` that proof is set aside and kept.
+
+    Streams get the settings of this version, whatever the file says. All else in it is believed: RESTORE ONLY WHAT YOU
+    OR SOMEBODY LIKE YOU WROTE. Orders that wait in it are obeyed at the next `up`, its keys sign, and its settings
+    could run programs: so these are asked for by name.
     """
+    backup = _run(asyncio.to_thread(look, file.expanduser()))
+    settings = _settings(backup, with_settings)
     with _Progress("restoring") as progress:
-        done = _run(put_back(one_part(load(os.environ)), file.expanduser(), progress.tell, accept_loss=accept_loss))
+        work = put_back(
+            one_part(settings), backup, progress.tell,
+            partitions=settings.partitions, accept_loss=accept_loss, with_settings=bool(with_settings),
+        )  # fmt: skip
+        done = _run(work)
     if json:
         show.json_line(done)
     else:
         _print(done)
+
+
+def _settings(backup: Backup, wanted: bool | None) -> Settings:
+    """Those that will count. Raises `Invalid` where it has to be said whether the file's do."""
+    settings = load(os.environ)
+    found = settings_of(one_part(settings), backup)
+    if found is None or wanted is False:
+        return settings
+    if wanted is None:
+        raise Invalid(
+            f"{backup.file} has settings, which may run programs and open directories of this machine: --settings puts"
+            f" them back, --no-settings leaves them out; to read them: tar -xOf FILE {FILES}/{CONFIG_FILE}"
+        )
+    with tempfile.TemporaryDirectory() as place:
+        (Path(place) / CONFIG_FILE).write_bytes(found)
+        return load({**os.environ, "CLOCHE_CONFIG": str(Path(place) / CONFIG_FILE)})
 
 
 def _print(done: RestoredBackup) -> None:

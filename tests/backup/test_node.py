@@ -72,7 +72,11 @@ def _proven(shell: Shell) -> None:
 
 def test_a_store_that_was_destroyed_is_as_it_was_at_the_backup_and_work_goes_on(saved: Saved) -> None:
     with cleaned(saved.work / "anew", CLOCHE_GATEWAY_PORT="0") as shell:
-        told = json.loads(run(shell, "restore", str(saved.file), "--json"))
+        said = shell("restore", str(saved.file))
+        assert said.code == 2
+        assert b"--no-settings" in said.err, "settings are taken by who asks for them"
+        assert not shell.data.exists()
+        told = json.loads(run(shell, "restore", str(saved.file), "--settings", "--json"))
         assert "audit/key.pem" in told["files"]
         assert (shell.data / "cloche.toml").read_text() == SETTINGS
         run(shell, "up", "--detach")
@@ -126,7 +130,9 @@ def test_a_store_that_was_lost_where_more_was_proven_is_restored_only_by_who_acc
 def test_a_store_put_back_behind_our_back_is_told_to_be_shorter_than_proven(saved: Saved) -> None:
     """The way of an operator who copies files: the record outside the store is newer than the store."""
     with cleaned(saved.work / "behind", CLOCHE_GATEWAY_PORT="0") as shell:
-        run(shell, "restore", str(saved.file))
+        run(shell, "restore", str(saved.file), "--no-settings")
+        assert not (shell.data / "cloche.toml").exists()
+        (shell.data / "cloche.toml").write_text(SETTINGS)
         newer = next(saved.shell.data.glob("audit.before-*"), saved.shell.data / "audit")
         shutil.rmtree(shell.data / "audit")
         shutil.copytree(newer, shell.data / "audit")
