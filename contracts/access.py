@@ -6,7 +6,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from contracts.askers import GATEWAY
-from contracts.ids import SandboxId
+from contracts.ids import SandboxId, Token
 from contracts.state import SandboxState
 
 MAX_SUBJECT = 100
@@ -36,16 +36,24 @@ class Role(StrEnum):
 class Scope(Struct, frozen=True, kw_only=True):
     """The sandboxes that somebody sees. Others are not there for them."""
 
+    projects: Annotated[tuple[Token, ...], Meta(max_length=20)] = ()
+    """Of no other project, whatever else it says: what somebody makes counts for one of these."""
     sandboxes: Annotated[tuple[SandboxId, ...], Meta(max_length=1000)] = ()
     labels: Annotated[dict[str, str], Meta(max_length=50)] = {}
 
     @property
     def everything(self) -> bool:
+        return not self.projects and self.of_whole_projects
+
+    @property
+    def of_whole_projects(self) -> bool:
         return not self.sandboxes and not self.labels
 
     def covers(self, state: SandboxState) -> bool:
-        """One that is named, or one that has all of the labels."""
-        return self.everything or state.sandbox in self.sandboxes or self._labelled(state.spec.labels)
+        """One that is named, or one that has all of the labels; of its projects in any case."""
+        if self.projects and state.spec.project_id not in self.projects:
+            return False
+        return self.of_whole_projects or state.sandbox in self.sandboxes or self._labelled(state.spec.labels)
 
     def _labelled(self, labels: dict[str, str]) -> bool:
         return bool(self.labels) and all(labels.get(key) == value for key, value in self.labels.items())

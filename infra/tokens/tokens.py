@@ -9,7 +9,7 @@ from msgspec import Meta, Struct
 
 from contracts.access import Moment, Principal, Role, Scope, Subject
 from contracts.errors import Unauthenticated
-from contracts.ids import SandboxId
+from contracts.ids import SandboxId, Token
 from infra.tokens.keys import Checked
 
 ISSUER = "cloche"
@@ -26,6 +26,7 @@ class Claims(Struct, frozen=True, kw_only=True):
     # An empty scope could be meant as "nothing", and would be read as "everything".
     sandboxes: Annotated[tuple[SandboxId, ...], Meta(min_length=1, max_length=1000)] | None = None
     labels: Annotated[dict[str, str], Meta(min_length=1, max_length=50)] | None = None
+    projects: Annotated[tuple[Token, ...], Meta(min_length=1, max_length=20)] | None = None
     exp: Moment | None = None
 
 
@@ -38,6 +39,8 @@ def issue(key: Ed25519PrivateKey | bytes, principal: Principal, *, now: int) -> 
         claims["sandboxes"] = list(principal.scope.sandboxes)
     if principal.scope.labels:
         claims["labels"] = principal.scope.labels
+    if principal.scope.projects:
+        claims["projects"] = list(principal.scope.projects)
     return jwt.encode(claims, key, algorithm="HS256" if isinstance(key, bytes) else "EdDSA")
 
 
@@ -52,7 +55,7 @@ def read(token: str, keys: Checked) -> Principal:
     return Principal(
         subject=claims.sub,
         role=claims.role,
-        scope=Scope(sandboxes=claims.sandboxes or (), labels=claims.labels or {}),
+        scope=Scope(projects=claims.projects or (), sandboxes=claims.sandboxes or (), labels=claims.labels or {}),
         expires_at=claims.exp,
     )
 

@@ -33,6 +33,10 @@ def token(
     label: Annotated[
         list[str] | None, typer.Option(metavar="K=V", help="Only for sandboxes with all of these. Repeatable.")
     ] = None,
+    project: Annotated[
+        list[str] | None,
+        typer.Option(help="Only for sandboxes of this project; what it makes counts for it. Repeatable."),
+    ] = None,
     expires: Annotated[str, typer.Option(help="How long it counts, as in 30m, 8h or 720h; or `never`.")] = "8h",
     shared: Annotated[bool, typer.Option(help="Signed with gateway.shared_secret, not with the node's key.")] = False,
     json: Annotated[bool, typer.Option("--json", help="As a JSON object, with what it says.")] = False,
@@ -41,7 +45,8 @@ def token(
     settings = load(os.environ)
     prepare(settings.data)
     now = int(time.time())
-    scope = Scope(sandboxes=tuple(sandbox_name(each) for each in sandbox or ()), labels=_labels(label or ()))
+    named = tuple(sandbox_name(each) for each in sandbox or ())
+    scope = Scope(projects=tuple(project or ()), sandboxes=named, labels=_labels(label or ()))
     ends = None if expires == NEVER else now + -(-duration_ms(expires) // 1000)
     principal = _checked(Principal(subject=name or own_name(), role=role, scope=scope, expires_at=ends))
     made = issue(_secret(settings) if shared else own_key(settings), principal, now=now)

@@ -77,8 +77,16 @@ async def test_there_are_routes_to_be_asked_of() -> None:
     assert set(CHANGING) < set(OPERATIONS)
 
 
+SCOPES = [
+    Scope(labels={"team": "ours"}),
+    Scope(sandboxes=(OURS,)),
+    Scope(projects=("ours",)),
+    Scope(projects=("ours",), sandboxes=(THEIRS,)),
+]
+
+
 @pytest.mark.parametrize("role", [Role.OPERATOR, Role.ADMIN])
-@pytest.mark.parametrize("scope", [Scope(labels={"team": "ours"}), Scope(sandboxes=(OURS,))])
+@pytest.mark.parametrize("scope", SCOPES)
 async def test_a_sandbox_out_of_scope_is_not_there_on_any_route(gateway: Gateway, role: Role, scope: Scope) -> None:
     before = await head(gateway)
     async with gateway.client(gateway.token(role, scope, subject=f"{role}-scoped")) as client:

@@ -123,8 +123,14 @@ async def test_a_list_is_filtered_and_paged(client: httpx.AsyncClient) -> None:
 async def test_somebody_sees_only_their_scope_also_when_it_hides_whole_pages(gateway: Gateway) -> None:
     async with gateway.client() as everybody:
         for name, team in (("scope-a", "x"), ("scope-b", "y"), ("scope-c", "x"), ("scope-d", "y")):
-            await made(everybody, name, labels={"scoped": team})
-    scopes = (Scope(labels={"scoped": "y"}), Scope(sandboxes=("scope-b", "scope-d")))
+            await made(everybody, name, labels={"scoped": team}, project_id=f"p-{team}")
+    scopes = (
+        Scope(labels={"scoped": "y"}),
+        Scope(sandboxes=("scope-b", "scope-d")),
+        Scope(projects=("p-y",)),
+        Scope(projects=("p-y", "p-z")),
+        Scope(projects=("p-y",), sandboxes=("scope-a", "scope-b", "scope-d")),
+    )
     for scope in scopes:
         async with gateway.client(gateway.token(Role.VIEWER, scope)) as theirs:
             assert await listed(theirs, limit=1) == ["scope-b", "scope-d"]
@@ -148,6 +154,28 @@ async def test_what_somebody_makes_is_in_their_scope(gateway: Gateway) -> None:
     async with gateway.client(gateway.token(scope=Scope(sandboxes=("mine",)))) as theirs:
         assert (await theirs.post(SANDBOXES, json={"id": "not-mine"})).status_code == 403
         await made(theirs, "mine")
+
+
+async def test_what_somebody_makes_counts_for_a_project_of_their_token_and_for_no_other(gateway: Gateway) -> None:
+    async with gateway.client(gateway.token(scope=Scope(projects=("red",)))) as theirs:
+        await made(theirs, "red-a")
+        state = (await theirs.get(f"{SANDBOXES}/red-a")).json()["sandbox"]
+        assert state["spec"]["project_id"] == "red"
+        for path in (SANDBOXES, f"{SANDBOXES}/red-a/fork"):
+            other = await theirs.post(path, json={"spec": {"project_id": "blue"}})
+            assert (other.status_code, other.json()["code"]) == (403, "FORBIDDEN"), path
+            assert "project_id" in other.json()["detail"]
+        forked = await theirs.post(f"{SANDBOXES}/red-a/fork?wait=60", json={"id": "red-b"})
+        assert forked.json()["spec"]["project_id"] == "red"
+        shown = (await theirs.get("/api/v1/quotas")).json()["quotas"]
+        assert [(each["kind"], each["name"], each["used"]["sandboxes"]) for each in shown] == [
+            ("principal", "tester", shown[0]["used"]["sandboxes"]), ("project", "red", 2)
+        ]  # fmt: skip
+    async with gateway.client(gateway.token(scope=Scope(projects=("red", "blue")))) as theirs:
+        assert (await theirs.post(SANDBOXES, json={})).status_code == 403, "which one has to be said"
+        await made(theirs, "blue-a", project_id="blue")
+        kept = await theirs.post(f"{SANDBOXES}/red-a/fork?wait=60", json={"id": "red-c"})
+        assert kept.json()["spec"]["project_id"] == "red", "that of its origin"
 
 
 @pytest.mark.parametrize(

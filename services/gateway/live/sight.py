@@ -10,7 +10,7 @@ REMEMBERED = 10_000
 
 
 class Sight:
-    """Of one principal. A sandbox's labels are what it was made with, so what was found once holds."""
+    """Of one principal. A sandbox's project and labels are what it was made with, so what was found once holds."""
 
     def __init__(self, bus: Bus, scope: Scope) -> None:
         self._bus = bus
@@ -24,14 +24,18 @@ class Sight:
     @property
     def only(self) -> tuple[str, ...]:
         """The sandboxes that can be seen, where they are all known by name."""
-        return () if self._scope.labels else self._scope.sandboxes
+        return self._scope.sandboxes if self._is_by_name else ()
+
+    @property
+    def _is_by_name(self) -> bool:
+        return bool(self._scope.sandboxes) and not self._scope.labels and not self._scope.projects
 
     async def sees(self, sandbox: str) -> bool:
         """Waits out lost connections."""
-        if self._scope.everything or sandbox in self._scope.sandboxes:
+        if self._scope.everything:
             return True
-        if not self._scope.labels:
-            return False
+        if self._is_by_name:
+            return sandbox in self._scope.sandboxes
         if sandbox not in self._known:
             return await self._looked(sandbox)
         return self._known[sandbox]

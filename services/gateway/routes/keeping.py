@@ -71,7 +71,7 @@ async def fork(
     key = idempotency_key and f"fork\0{found.id}\0{idempotency_key}"
     new = data.id or naming.sandbox_id(request.user, key, desk.beside(found.id))
     desk.cloche.require_beside(new, found.id)
-    spec = await in_scope(desk, request.user, new, data.spec)
+    spec = await in_scope(desk, request.user, new, data.spec, found.state.spec)
     command = naming.order_id(request.user, idempotency_key, f"fork\0{found.id}\0{new}")
     head = (await reader.bounds(desk.bus)).last
     known = await state_of(desk.bus, new)

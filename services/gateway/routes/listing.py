@@ -50,7 +50,11 @@ def _narrowed(query: ListSandboxes, scope: Scope) -> ListSandboxes | None:
     """The question, by what the read model itself can tell of a scope; None where nothing can match."""
     if scope.everything:
         return query
-    if scope.sandboxes:
+    if scope.projects and query.project_id not in (None, *scope.projects):
+        return None
+    if len(scope.projects) == 1:
+        query = msgspec.structs.replace(query, project_id=scope.projects[0])
+    if scope.sandboxes or len(scope.projects) > 1:
         return msgspec.structs.replace(query, limit=WIDE)
     if any(query.label.get(key, value) != value for key, value in scope.labels.items()):
         return None

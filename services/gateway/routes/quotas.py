@@ -29,16 +29,22 @@ async def get_quotas(
 ) -> QuotaList:
     """Sandboxes, CPUs and memory that are held, and what agents spent, beside the limits.
 
-    Everything for an admin who may see every sandbox; for anybody else their own.
+    Everything for an admin who may see every sandbox; for anybody else their own, and those of the token's projects.
     """
-    return await quotas(desk.bus, _visible(request.user, after, limit))
+    found = [await quotas(desk.bus, query) for query in _visible(request.user, after, limit)]
+    return QuotaList(
+        quotas=tuple(each for answer in found for each in answer.quotas),
+        more=any(answer.more for answer in found),
+        applied_sequence=max(answer.applied_sequence for answer in found),
+    )
 
 
-def _visible(principal: Principal, after: str | None, limit: int) -> GetQuotas:
+def _visible(principal: Principal, after: str | None, limit: int) -> list[GetQuotas]:
     if not principal.role.covers(Role.ADMIN) or not principal.scope.everything:
-        return GetQuotas(kind=Kind.PRINCIPAL, name=principal.subject)
+        own = GetQuotas(kind=Kind.PRINCIPAL, name=principal.subject)
+        return [own, *(GetQuotas(kind=Kind.PROJECT, name=project) for project in principal.scope.projects)]
     kind, _, name = (after or "").partition(":")
-    return GetQuotas(after=Account(Kind(kind), name) if after else None, limit=limit)
+    return [GetQuotas(after=Account(Kind(kind), name) if after else None, limit=limit)]
 
 
 ROUTER = Router("/", route_handlers=[get_quotas], tags=["health"])

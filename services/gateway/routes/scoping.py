@@ -8,8 +8,10 @@ from contracts.spec import CopyDirectory, ForkOf, GitWorktree, SandboxSpec, merg
 from services.gateway.desk import Desk
 
 
-async def in_scope(desk: Desk, principal: Principal, sandbox: str, spec: JsonObject) -> JsonObject:
-    """The specification, with the labels that their scope asks for.
+async def in_scope(
+    desk: Desk, principal: Principal, sandbox: str, spec: JsonObject, origin: SandboxSpec | None = None
+) -> JsonObject:
+    """The specification, with the project and the labels that their scope asks for; `origin` is that of a fork.
 
     Raises `Invalid` naming the field, `Forbidden` for a sandbox that would be out of their sight or reaches into the
     node, `SandboxNotFound` for a fork of one that they may not see.
@@ -19,7 +21,7 @@ async def in_scope(desk: Desk, principal: Principal, sandbox: str, spec: JsonObj
     _require_reach(principal, asked, desk.settings.sandbox)
     if isinstance(asked.workspace.source, ForkOf):
         await desk.sandbox(principal, asked.workspace.source.sandbox)
-    return _labelled(principal, sandbox, spec, asked)
+    return _labelled(principal, sandbox, _of_project(principal, spec, asked, origin), asked)
 
 
 def _require_reach(principal: Principal, asked: SandboxSpec, given: SandboxSpec) -> None:
@@ -46,9 +48,24 @@ def _reaching(asked: SandboxSpec, given: SandboxSpec) -> dict[str, bool]:
     }
 
 
+def _of_project(principal: Principal, spec: JsonObject, asked: SandboxSpec, origin: SandboxSpec | None) -> JsonObject:
+    """What is made is counted for a project: theirs, never one that they only know the name of. Raises `Forbidden`."""
+    projects = principal.scope.projects
+    if not projects:
+        return spec
+    wanted = asked.project_id or (origin and origin.project_id) or (projects[0] if len(projects) == 1 else None)
+    if wanted not in projects:
+        raise Forbidden(f"spec.project_id: the token of {principal.subject} is for {_listed(projects)}")
+    return {**spec, "project_id": wanted}
+
+
+def _listed(projects: tuple[str, ...]) -> str:
+    return f"project {projects[0]}" if len(projects) == 1 else f"one of the projects {', '.join(projects)}"
+
+
 def _labelled(principal: Principal, sandbox: str, spec: JsonObject, asked: SandboxSpec) -> JsonObject:
     scope = principal.scope
-    if scope.everything or sandbox in scope.sandboxes:
+    if scope.of_whole_projects or sandbox in scope.sandboxes:
         return spec
     if not scope.labels:
         raise Forbidden(f"{principal.subject} may only use the sandboxes that its token names")

@@ -41,7 +41,7 @@ def test_a_token_says_again_what_it_was_issued_for(key: Ed25519PrivateKey | byte
     principal = Principal(
         subject="alice@example.com",
         role=Role.VIEWER,
-        scope=Scope(sandboxes=("sb-1",), labels={"team": "a"}),
+        scope=Scope(projects=("web",), sandboxes=("sb-1",), labels={"team": "a"}),
         expires_at=NOW + DAY,
     )
     assert read(issue(key, principal, now=NOW), BOTH) == principal
@@ -65,6 +65,7 @@ REFUSED = {
     "a role that is none": _signed(role="root"),
     "a scope of nothing": _signed(sandboxes=[]),
     "labels of nothing": _signed(labels={}),
+    "projects of nothing": _signed(projects=[]),
     "a scope that is none": _signed(sandboxes="sb-1"),
     "an end that is none": _signed(exp=1e400),
     "an end that no clock tells": _signed(exp=2**62),

@@ -131,7 +131,7 @@ def test_where_others_can_reach_it_only_real_tokens_count(tmp_path: Path) -> Non
         made = json.loads(cloche("token", "--role", "viewer", "--name", "alice", "--json", "--sandbox", "sb-1").out)
         assert (made["subject"], made["role"], made["scope"]["sandboxes"]) == ("alice", "viewer", ["sb-1"])
         who = httpx.get(f"{note.address}/api/v1/session", headers={"authorization": f"Bearer {made['token']}"})
-        assert who.json()["scope"] == {"sandboxes": ["sb-1"], "labels": {}}
+        assert who.json()["scope"] == {"projects": [], "sandboxes": ["sb-1"], "labels": {}}
 
 
 def test_open_says_what_to_do_where_nothing_is_up(tmp_path: Path) -> None:

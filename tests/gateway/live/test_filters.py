@@ -73,17 +73,24 @@ async def test_many_sandboxes_are_followed_and_chosen_among(tmp_path: Path) -> N
             assert [event["data"]["data"]["data"] for event in again] == ["here\n", "heard\n"]
 
 
-async def test_a_scope_of_labels_holds_for_every_event_of_the_past_and_of_what_comes(tmp_path: Path) -> None:
+NAMED = Scope(projects=("web",), sandboxes=("theirs", "ours", "later"))
+"""Whatever a token names, it is of its projects."""
+
+
+@pytest.mark.parametrize("scope", [Scope(labels={"team": "a"}), Scope(projects=("web",)), NAMED])
+async def test_a_scope_of_labels_or_projects_holds_for_every_event_of_the_past_and_of_what_comes(
+    tmp_path: Path, scope: Scope
+) -> None:
     async with gateway_in(tmp_path) as gateway:
-        theirs = await gateway.cloche.create({"labels": {"team": "b"}})
-        ours = await gateway.cloche.create({"labels": {"team": "a", "more": "x"}})
-        token = gateway.token(Role.VIEWER, Scope(labels={"team": "a"}))
+        theirs = await gateway.cloche.create({"labels": {"team": "b"}, "project_id": "other"}, id="theirs")
+        ours = await gateway.cloche.create({"labels": {"team": "a", "more": "x"}, "project_id": "web"}, id="ours")
+        token = gateway.token(Role.VIEWER, scope)
         async with following(gateway, None, token, from_=1) as follower:
             assert follower.connected["buffered_events_count"] is None
             seen = await follower.events_until("sandbox.started")
             assert {event["sandbox_id"] for event in seen} == {ours.id}
             await theirs.run("true")
-            later = await gateway.cloche.create({"labels": {"team": "a"}})
+            later = await gateway.cloche.create({"labels": {"team": "a"}, "project_id": "web"}, id="later")
             seen = await follower.events_until("sandbox.started")
             assert {event["sandbox_id"] for event in seen} <= {ours.id, later.id}
             await follower.say(type="subscribe", id="s", sandboxes=[theirs.id])
