@@ -20,7 +20,9 @@ from tests.images import require_docker
 
 ONCE = ("prepare", "provision")
 """Services that end when they have done their work."""
-SERVICES = frozenset(yaml.safe_load((ROOT / "compose.yaml").read_text())["services"]) - {"cli"}
+TOOLS = ("cli", "backup", "restore")
+"""Services that run when somebody asks."""
+SERVICES = frozenset(yaml.safe_load((ROOT / "compose.yaml").read_text())["services"]) - set(TOOLS)
 COMMAND_S = 300
 HEALTHY_S = 300
 
@@ -47,7 +49,7 @@ class Stack:
     def __init__(self, home: Path, image: str) -> None:
         self._program = compose_program()
         self._port = free_port()
-        self._home = home
+        self.home = home
         self._environment = {
             **os.environ,
             "COMPOSE_PROJECT_NAME": f"cloche-test-{secrets.token_hex(4)}",
@@ -74,7 +76,7 @@ class Stack:
     def discard(self) -> None:
         """With its volumes, and what a test that failed left of sandboxes."""
         self.run("down", "--volumes", "--timeout", "5", check=False)
-        label = f"label=cloche.home={DataFiles((self._home / 'node').resolve()).home}"
+        label = f"label=cloche.home={DataFiles((self.home / 'node').resolve()).home}"
         for kind, all_of_them in (("container", ("--all",)), ("volume", ())):
             found = _docker(kind, "ls", *all_of_them, "--quiet", "--filter", label).split()
             if found:

@@ -1,4 +1,4 @@
-"""`docker compose up`, a demo through its gateway, an upgrade across a running command, and down and up again."""
+"""`docker compose up`, a demo through its gateway, an upgrade across a command, down and up, backup and restore."""
 
 import os
 import re
@@ -52,9 +52,10 @@ def stack(built: Images, tmp_path: Path) -> Iterator[Stack]:
 
 
 @pytest.mark.timeout(1200)
-def test_a_command_goes_on_across_an_upgrade_and_all_of_it_is_there_after_down_and_up(
+def test_a_command_goes_on_across_an_upgrade_and_all_of_it_is_there_after_down_and_up_and_after_a_restore(
     stack: Stack, built: Images
 ) -> None:
+    stack.run("run", "--rm", "--no-deps", "--entrypoint", "python3", "cli", "-c", "import infra.observing.otlp")
     stack.up()
     token = stack.token()
     with stack.client(token) as client:
@@ -73,10 +74,19 @@ def test_a_command_goes_on_across_an_upgrade_and_all_of_it_is_there_after_down_a
         events = _events(client)
     stack.run("run", "--rm", "cli", "verify", "demo")
 
+    file = stack.run("run", "--rm", "backup").splitlines()[-1].strip()
+    assert file.startswith(f"{stack.home}/backups/"), "the path is the host's, too"
     stack.down()
     stack.up(only=("gateway", "replay"))
     with stack.client(token) as client:
         assert _events(client) == events
+
+    stack.down("--volumes")
+    stack.run("run", "--rm", "restore", file)
+    stack.up(only=("gateway", "replay"))
+    with stack.client(token) as client:
+        assert _events(client) == events, "the log is back, and the key that the token was signed with"
+    stack.run("run", "--rm", "cli", "verify", "demo")
 
 
 def _demo(client: httpx.Client) -> None:
