@@ -9,13 +9,13 @@ from msgspec.structs import replace
 from contracts.errors import Invalid, Unavailable
 from contracts.partitions import realm_of
 from infra.embedded import endpoint, secrets
-from infra.embedded.realm import Realm
+from infra.embedded.realm import OPEN, Realm
 from infra.settings import Settings, Tenant
 
 
 def served_realms(settings: Settings) -> tuple[Realm, ...]:
     """All that the server of these settings must know, tenants and their partitions."""
-    tenants = {"": Tenant(), **settings.realms}
+    tenants = {"": OPEN, **settings.realms}
     if settings.realm not in tenants:
         tenants[settings.realm] = Tenant()
     found: list[Realm] = []

@@ -239,6 +239,10 @@ class Tenant(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Orders and vitals have 1,280 of it set aside; each partition of a divided log has its part of it."""
     max_streams: Annotated[int, Meta(ge=1)] | None = None
     max_consumers: Annotated[int, Meta(ge=1)] | None = None
+    max_connections: Annotated[int, Meta(ge=1)] | None = 1000
+    """Of each of its users: a server takes 65,536 of all together, and then nobody's."""
+    max_subscriptions: Annotated[int, Meta(ge=1)] | None = 100_000
+    """Of each of its users: they lie in the servers' memory."""
 
 
 class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -36,7 +36,7 @@ def accounts(
     for realm in realms:
         made[users.hub_name(realm.name)] = _hub(realm, passwords)
         everybody = users.everybody(nodes, realm.name) if realm.has_users else []
-        made |= {user.account: _account(user, passwords) for user in everybody}
+        made |= {user.account: _account(user, passwords) | _bounds(realm.limits) for user in everybody}
     return {"system_account": "SYS", "accounts": made}
 
 
@@ -52,7 +52,15 @@ def _hub(realm: Realm, passwords: Mapping[str, str]) -> dict[str, Any]:
     ]
     exports += [{"stream": subject} for subject in users.HEARD]
     admin = _login(users.login_name(realm.name, users.ADMIN), passwords)
-    return {"jetstream": _store(realm.limits), "users": [admin], "exports": exports if realm.has_users else []}
+    exported = exports if realm.has_users else []
+    return {"jetstream": _store(realm.limits), "users": [admin], "exports": exported} | _bounds(realm.limits)
+
+
+def _bounds(limits: Tenant) -> dict[str, Any]:
+    """Of one account. What one tenant takes of a server's connections and memory the others do not have."""
+    bounds = {"max_connections": limits.max_connections, "max_subscriptions": limits.max_subscriptions}
+    given = {name: bound for name, bound in bounds.items() if bound is not None}
+    return {"limits": given} if given else {}
 
 
 def _store(limits: Tenant) -> str | dict[str, int]:

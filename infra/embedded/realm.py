@@ -5,13 +5,16 @@ from msgspec import Struct
 from infra.embedded import users
 from infra.settings import Tenant
 
+OPEN = Tenant(max_connections=None, max_subscriptions=None)
+"""Of whoever runs the servers."""
+
 
 class Realm(Struct, frozen=True, kw_only=True):
     """A whole Cloche of its own: a hub with the streams, and an account for each user."""
 
     name: str = ""
     """Empty = the one that every installation has."""
-    limits: Tenant = Tenant()
+    limits: Tenant = OPEN
     has_users: bool = True
     """False = its hub alone, where the number of partitions is kept."""
 

@@ -31,14 +31,19 @@ async def endpoint(settings: Metrics) -> AsyncIterator[None]:
         yield
         return
     polling.switch_on()
-    places = asyncio.Semaphore(MOST_AT_A_TIME)
+    served: dict[asyncio.StreamWriter, None] = {}
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if places.locked():
-            writer.transport.abort()
-            return
-        async with places:
+        if len(served) >= MOST_AT_A_TIME:
+            # Whoever has a question asks it at once: the oldest one is held by somebody who has none.
+            oldest = next(iter(served))
+            del served[oldest]
+            oldest.transport.abort()
+        served[writer] = None
+        try:
             await _serve(reader, writer)
+        finally:
+            served.pop(writer, None)
 
     try:
         server = await asyncio.start_server(serve, settings.host, settings.port, limit=REQUEST_BYTES)

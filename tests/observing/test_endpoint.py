@@ -8,7 +8,7 @@ import pytest
 
 from infra.observing import endpoint as endpoints
 from infra.observing import polling
-from infra.observing.endpoint import REQUEST_BYTES, endpoint
+from infra.observing.endpoint import MOST_AT_A_TIME, REQUEST_BYTES, endpoint
 from infra.observing.presence import Presence
 from infra.settings import Metrics
 from tests.gateway.rig import free_port
@@ -87,6 +87,15 @@ async def test_a_request_without_end_is_cut_off(port: int) -> None:
 async def test_whoever_says_nothing_is_let_go(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(endpoints, "REQUEST_S", 0.01)
     assert await ask(port, b"GET /metrics") == b""
+
+
+async def test_whoever_holds_every_place_and_says_nothing_keeps_nobody_from_asking(port: int, here: Presence) -> None:
+    here.expect("executor")
+    here.is_ready("executor")
+    held = [await asyncio.open_connection("127.0.0.1", port) for _ in range(2 * MOST_AT_A_TIME)]
+    assert status(await ask(port, b"GET /healthz HTTP/1.1\r\n\r\n")) == 200
+    for _, writer in held:
+        writer.transport.abort()
 
 
 async def test_a_port_that_is_taken_stops_nobody(port: int, caplog: pytest.LogCaptureFixture) -> None:
