@@ -71,6 +71,11 @@ def check_name(name: str) -> PurePosixPath:
     return path
 
 
+def draft_of(path: Path) -> Path:
+    """Its name until it is whole: what is there by its own name stays, so half of one must not be."""
+    return path.with_name(path.name + FRESH)
+
+
 def append(path: Path, content: bytes) -> None:
     """For its owner only. Raises OSError."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

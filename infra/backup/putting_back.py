@@ -17,6 +17,7 @@ from infra.backup.snapshots import put_back
 from infra.bus.connection import Bus
 from infra.bus.errors import STREAM_NOT_FOUND, ApiError
 from infra.bus.provision import Wanted, same
+from infra.durable import sync_directory
 from infra.settings import CONFIG_FILE, Settings
 
 BLOCK = 512 * 1024
@@ -54,8 +55,11 @@ def log_of(path: Path) -> str | None:
     return None
 
 
-async def refuse_what_is_there(admin: Bus) -> None:
-    """Raises `Conflict` where a stream holds anything, or ever did. Streams that never held anything are removed."""
+async def refuse_what_is_there(admin: Bus, *, is_half: bool = False) -> None:
+    """Raises `Conflict` where a stream holds anything, or ever did. Streams that never held anything are removed.
+
+    `is_half`: what is there is known to be left by a restore that was killed, and is removed, too.
+    """
     empty: list[str] = []
     for name in ORDER:
         try:
@@ -64,7 +68,7 @@ async def refuse_what_is_there(admin: Bus) -> None:
             if error.number != STREAM_NOT_FOUND:
                 raise
             continue
-        if state["messages"] or state["last_seq"]:
+        if not is_half and (state["messages"] or state["last_seq"]):
             raise Conflict(f"{name} holds {state['messages']} messages already: a backup goes into an empty store only")
         empty.append(name)
     for name in empty:
@@ -94,10 +98,16 @@ def restore_files(settings: Settings, backup: Backup, proven: Proven | None, *, 
 def _put(settings: Settings, backup: Backup, wanted: Callable[[str], bool]) -> tuple[str, ...]:
     places = {name: files.destination(settings, name) for name in backup.files if wanted(name)}
     fresh = {name: place for name, place in places.items() if not place.exists()}
+    drafts = {name: files.draft_of(place) for name, place in fresh.items()}
+    for draft in drafts.values():
+        draft.unlink(missing_ok=True)
     for member in archive.members(Path(backup.file)):
         kind, _, name = member.name.partition("/")
-        if kind == FILES and name in fresh:
-            files.append(fresh[name], member.content.whole(files.PIECE_BYTES))
+        if kind == FILES and name in drafts:
+            files.append(drafts[name], member.content.whole(files.PIECE_BYTES))
+    for name, place in fresh.items():
+        drafts[name].replace(place)
+        sync_directory(place.parent)
     return tuple(fresh)
 
 

@@ -47,6 +47,7 @@ class EmbeddedServer:
         durability: Durability = Durability.DISK,
         port: int = 0,
         keep: bool = False,
+        restoring: bool = False,
     ) -> None:
         self.data = data
         self.port = port
@@ -55,13 +56,14 @@ class EmbeddedServer:
         self._realms = tuple(realms)
         self._durability = durability
         self._keep = keep
+        self._restoring = restoring
         self._name = ""
         self._passwords: dict[str, str] = {}
         self._identity: Identity | None = None
         self._watching: asyncio.Task[None] | None = None
 
     @classmethod
-    def of(cls, settings: Settings, *, keep: bool = False) -> Self:
+    def of(cls, settings: Settings, *, keep: bool = False, restoring: bool = False) -> Self:
         return cls(
             settings.data,
             nodes=settings.all_nodes,
@@ -69,6 +71,7 @@ class EmbeddedServer:
             durability=settings.durability,
             port=settings.port,
             keep=keep,
+            restoring=restoring,
         )
 
     async def __aenter__(self) -> Self:
@@ -107,9 +110,12 @@ class EmbeddedServer:
         """Start the server, or adopt the running one; returns when it answers.
 
         Raises `Unavailable` (directory in use by a server that is not ours, port taken, disk full, no binary, the
-        server ended: with its last words), `Invalid` (directory of another user or of a newer version).
+        server ended: with its last words), `Invalid` (directory of another user or of a newer version, or with a part
+        of a backup, unless it is to be put back).
         """
         store.prepare(self.data)
+        if not self._restoring:
+            store.refuse_half(self.data)
         self._passwords = secrets.ensure(secrets.directory(self.data), self._realms)
         deadline = asyncio.get_running_loop().time() + READY_S
         while True:

@@ -36,6 +36,17 @@ def pid_file(data: Path) -> Path:
     return data / "run" / "nats.pid"
 
 
+def restoring_file(data: Path) -> Path:
+    """There while a backup is put back: what the store holds then is a part of one."""
+    return data / "run" / "restoring"
+
+
+def refuse_half(data: Path) -> None:
+    """Raises `Invalid`."""
+    if restoring_file(data).exists():
+        raise Invalid(f"{data} holds a part of a backup: `cloche restore` was interrupted, run it again")
+
+
 def prepare(data: Path, *, min_free_bytes: int = MIN_FREE_BYTES) -> None:
     """Make the directory ready.
 

@@ -2,12 +2,12 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 from msgspec import Struct
 
-from contracts.errors import Invalid
+from contracts.errors import ClocheError, Invalid
 from infra import clock
 from infra.access import open_as
 from infra.backup import putting_back, taking
@@ -17,7 +17,7 @@ from infra.bus.connection import Bus
 from infra.bus.provision import wanted
 from infra.embedded import endpoint
 from infra.embedded.server import EmbeddedServer
-from infra.embedded.store import prepare
+from infra.embedded.store import prepare, restoring_file, write
 from infra.embedded.users import ADMIN
 from infra.exclusive import exclusive
 from infra.settings import Settings
@@ -54,8 +54,7 @@ async def put_back(
     with exclusive(settings.data, "up", DOWN):
         proven = await putting_back.refuse_loss(settings, backup, accept_loss=accept_loss)
         passwords = () if settings.url else await asyncio.to_thread(putting_back.restore_passwords, settings, backup)
-        async with _store(settings, is_alone=True) as admin:
-            await putting_back.refuse_what_is_there(admin)
+        async with _store(settings, is_alone=True) as admin, _begun(settings, admin):
             await putting_back.restore(admin, backup, configs, tell)
             taken = with_settings and settings.url is None
             restored = await asyncio.to_thread(
@@ -63,6 +62,26 @@ async def put_back(
             )
     aside = None if restored.set_aside is None else str(restored.set_aside)
     return RestoredBackup(backup=backup, files=(*passwords, *restored.files), set_aside=aside)
+
+
+@asynccontextmanager
+async def _begun(settings: Settings, admin: Bus) -> AsyncIterator[None]:
+    """Of our own store: should we be killed, nothing is started on what is half there, and the next restore clears it.
+
+    Raises `Conflict` where something is there that no restore has left.
+    """
+    mark = restoring_file(settings.data)
+    is_half = settings.url is None and mark.exists()
+    await putting_back.refuse_what_is_there(admin, is_half=is_half)
+    await asyncio.to_thread(write, mark, "")
+    try:
+        yield
+    except BaseException:
+        with suppress(ClocheError):
+            await putting_back.refuse_what_is_there(admin)
+            mark.unlink()
+        raise
+    mark.unlink()
 
 
 def _named(settings: Settings, place: Path) -> Path:
@@ -79,7 +98,7 @@ async def _store(settings: Settings, *, is_alone: bool = False) -> AsyncIterator
     """The servers at CLOCHE_URL, the embedded one that runs, or else one that is started for the purpose."""
     if settings.url is None and (is_alone or endpoint.find(settings.data) is None):
         prepare(settings.data)
-        async with EmbeddedServer.of(settings), open_as(settings, ADMIN) as admin:
+        async with EmbeddedServer.of(settings, restoring=is_alone), open_as(settings, ADMIN) as admin:
             yield admin
     else:
         async with open_as(settings, ADMIN) as admin:

@@ -157,3 +157,26 @@ def test_a_damaged_backup_is_refused_with_its_place_before_anything_is_changed(
     assert said.code == 2
     assert f"{name!r} is damaged".encode() in said.err
     assert not (tmp_path / "data").exists()
+
+
+def test_a_restore_that_was_killed_starts_nothing_and_is_done_by_the_next_one(saved: Saved) -> None:
+    with cleaned(saved.work / "killed", CLOCHE_GATEWAY_PORT="0") as shell:
+        with shell.begun("restore", str(saved.file), "--settings") as line:
+            _until_something_is_there(shell.data)
+            line.kill()
+        said = shell("up", "--detach")
+        assert said.code == 1, said.err
+        assert b"run it again" in said.err
+        half = shell.data / "audit" / "key.pem.new"
+        half.parent.mkdir(exist_ok=True)
+        half.write_text("half")
+        told = json.loads(run(shell, "restore", str(saved.file), "--settings", "--json"))
+        assert "audit/key.pem" in told["files"]
+        run(shell, "up", "--detach")
+        assert json.loads(run(shell, "verify", "--json"))["ok"]
+
+
+def _until_something_is_there(data: Path) -> None:
+    """A stream of it."""
+    while not any((data / "nats").glob("store/jetstream/*/streams/*")):
+        pass
