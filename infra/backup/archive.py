@@ -5,7 +5,7 @@ import io
 import os
 import secrets
 import tarfile
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import IO, NamedTuple, Self
@@ -13,11 +13,13 @@ from typing import IO, NamedTuple, Self
 import msgspec
 
 from contracts.errors import Invalid
-from infra.backup.contents import SUMS, Sum
+from infra.audit.signing import verify
+from infra.backup.contents import SIGNATURE, SUMS, Signature, Sum
 from infra.durable import sync_directory
 
 PRIVATE = 0o600
 BLOCK = 1024 * 1024
+MOST_SIGNATURE = 4096
 MOST_SUMS = 64 * 1024 * 1024
 """Of a store of three terabytes."""
 
@@ -50,13 +52,22 @@ class Member(NamedTuple):
     content: Content
 
 
+Sign = Callable[[bytes], Signature]
+
+
+def statement(sums: bytes) -> bytes:
+    """What is signed. Nothing else that the key signs begins like it."""
+    return b"cloche backup\n" + hashlib.sha256(sums).digest()
+
+
 class Writer:
     """Under another name until it is whole. Raises `Invalid` where the file exists, OSError where the disk refuses."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, sign: Sign | None = None) -> None:
         if path.exists():
             raise Invalid(f"{path} exists: a backup is never written over")
         self._path = path
+        self._sign = sign
         # Nobody else may have made it before: what is in it is secret.
         self._draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
         self._fd = os.open(self._draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE)
@@ -87,7 +98,10 @@ class Writer:
         self._tar.addfile(member, io.BytesIO(content))
 
     def _finish(self) -> None:
-        self._add(SUMS, msgspec.json.encode(self._sums))
+        sums = msgspec.json.encode(self._sums)
+        self._add(SUMS, sums)
+        if self._sign is not None:
+            self._add(SIGNATURE, msgspec.json.encode(self._sign(statement(sums))))
         self._tar.close()
         self._file.flush()
         os.fsync(self._fd)
@@ -117,6 +131,8 @@ def _walk(path: Path, file: IO[bytes]) -> Iterator[Member]:
         file.seek(at)
         try:
             info = tarfile.TarInfo.frombuf(file.read(tarfile.BLOCKSIZE), "utf-8", "surrogateescape")
+        except tarfile.EOFHeaderError:
+            return
         except tarfile.HeaderError as error:
             raise Invalid(f"{path}: damaged, or cut off, behind {last}, at byte {at}: {error}") from error
         if info.type != tarfile.REGTYPE or info.size < 0:
@@ -155,7 +171,34 @@ def _sums(path: Path) -> list[Sum]:
                     return msgspec.json.decode(member.content.whole(MOST_SUMS), type=list[Sum])
                 except msgspec.MsgspecError as error:
                     raise Invalid(f"{path}: {SUMS!r} is damaged: {error}") from error
-    raise AssertionError("a walk ends with the sums, or raises")
+    raise Invalid(f"{path}: damaged, or cut off: it has no {SUMS!r}")
+
+
+def signer(path: Path) -> str | None:
+    """Whose key signed it; None where nobody's did. Raises `Invalid` for a signature that is wrong, OSError."""
+    sums, found = b"", None
+    with path.open("rb") as file:
+        for member in _walk(path, file):
+            if member.name == SUMS:
+                sums = member.content.whole(MOST_SUMS)
+            elif sums:
+                found = member
+                break
+        if found is None:
+            return None
+        signature = _signature(path, found)
+    if not verify(signature.key, statement(sums), signature.signature):
+        raise Invalid(f"{path}: its signature is wrong: it is not what {signature.key[:16]!r} signed")
+    return signature.key
+
+
+def _signature(path: Path, member: Member) -> Signature:
+    if member.name != SIGNATURE:
+        raise Invalid(f"{path}: {member.name[:200]!r} is no part of a backup")
+    try:
+        return msgspec.json.decode(member.content.whole(MOST_SIGNATURE), type=Signature)
+    except msgspec.MsgspecError as error:
+        raise Invalid(f"{path}: {SIGNATURE!r} is damaged: {error}") from error
 
 
 def _hash(content: Content) -> str:

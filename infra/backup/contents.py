@@ -20,6 +20,7 @@ FORMAT = 1
 """A larger number means a newer program."""
 HEAD = "cloche-backup.json"
 SUMS = "sums.json"
+SIGNATURE = "signature.json"
 FILES = "files"
 STREAMS = "streams"
 ABOUT = "about.json"
@@ -66,6 +67,13 @@ class Sum(Struct, frozen=True, kw_only=True):
     sha256: str
 
 
+class Signature(Struct, frozen=True, kw_only=True):
+    """The last member, where there is a key of the audit. It is over the sums, and so over everything."""
+
+    key: str
+    signature: str
+
+
 class Contained(Struct, frozen=True, kw_only=True):
     """One stream of a backup, for people and programs."""
 
@@ -87,6 +95,8 @@ class Backup(Struct, frozen=True, kw_only=True):
     streams: tuple[Contained, ...]
     files: tuple[str, ...]
     """Of the data directory. Among them are private keys, passwords and credentials."""
+    signed_by: str | None = None
+    """The public key of whoever made it, as `cloche audit keys` has it: the signature was found to be right."""
 
     @property
     def last_sequence(self) -> int:

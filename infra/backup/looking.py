@@ -28,6 +28,7 @@ def look(path: Path) -> Backup:
         node=head.node,
         streams=tuple(_contained(about, sums) for about in abouts_of(path)),
         files=tuple(dict.fromkeys(name.partition("/")[2] for name in names if name.startswith(f"{FILES}/"))),
+        signed_by=archive.signer(path),
     )
 
 

@@ -9,9 +9,11 @@ import msgspec
 
 from contracts.errors import Conflict
 from infra import clock
+from infra.audit.keys import Keys
+from infra.audit.signing import public_of, sign
 from infra.backup import files
-from infra.backup.archive import Writer
-from infra.backup.contents import ABOUT, FILES, FORMAT, HEAD, ORDER, STREAMS, About, Backup, Contained, Head
+from infra.backup.archive import Sign, Writer
+from infra.backup.contents import ABOUT, FILES, FORMAT, HEAD, ORDER, STREAMS, About, Backup, Contained, Head, Signature
 from infra.backup.snapshots import snapshot
 from infra.bus.connection import Bus
 from infra.bus.errors import STREAM_NOT_FOUND, ApiError
@@ -36,14 +38,29 @@ async def take(settings: Settings, admin: Bus, path: Path, tell: Tell = lambda *
     """
     head = Head(format=FORMAT, made_at=clock.now(), node=settings.node, realm=settings.realm)
     key = await asyncio.to_thread(files.signing_key, settings)
-    with Writer(path) as writer:
+    signing = await asyncio.to_thread(_signing, settings)
+    with Writer(path, signing) as writer:
         await asyncio.to_thread(writer.add, HEAD, msgspec.json.encode(head))
         names = await asyncio.to_thread(_add_files, settings, writer)
         streams = [each for name in ORDER if (each := await _add_stream(admin, name, writer, tell)) is not None]
         if await asyncio.to_thread(files.signing_key, settings) != key:
             raise Conflict("the key of the audit was changed while the backup was taken: take it again")
     size = (await asyncio.to_thread(path.stat)).st_size
-    return Backup(file=str(path), bytes=size, made_at=head.made_at, node=head.node, streams=tuple(streams), files=names)
+    return Backup(
+        file=str(path),
+        bytes=size,
+        made_at=head.made_at,
+        node=head.node,
+        streams=tuple(streams),
+        files=names,
+        signed_by=None if signing is None else signing(b"").key,
+    )
+
+
+def _signing(settings: Settings) -> Sign | None:
+    """By the key of the audit; None where there is none. Raises `Invalid`, OSError."""
+    key = Keys(files.place_of(settings, files.AUDIT)).current()
+    return None if key is None else lambda said: Signature(key=public_of(key), signature=sign(key, said))
 
 
 def _add_files(settings: Settings, writer: Writer) -> tuple[str, ...]:

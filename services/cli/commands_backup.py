@@ -10,12 +10,14 @@ from typing import Annotated, Any, Self, TypeVar
 import typer
 
 from contracts.errors import Invalid
+from contracts.keyring import short
 from contracts.streams import LOG_STREAM
 from infra.backup.contents import FILES, Backup
 from infra.backup.looking import look
 from infra.backup.putting_back import settings_of
 from infra.realms import one_part
 from infra.settings import CONFIG_FILE, Settings, load
+from infra.verify import keys
 from services.cli import show
 from services.cli.backing_up import RestoredBackup, back_up, put_back
 from services.cli.measures import counted, size_in_words
@@ -57,6 +59,10 @@ def restore(
     with_settings: Annotated[
         bool | None, typer.Option("--settings/--no-settings", help="Whether its cloche.toml is put back, too.")
     ] = None,
+    given_keys: Annotated[
+        list[str] | None,
+        typer.Option("--key", metavar="KEY|FILE", help="Only if signed by it, as `cloche audit keys` has it."),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Put a backup back, into a store that holds nothing, while no node runs. Then `cloche up`, and `cloche verify`.
@@ -66,10 +72,11 @@ def restore(
     with `--accept-loss` that proof is set aside and kept.
 
     Streams get the settings of this version, whatever the file says. All else in it is believed: RESTORE ONLY WHAT YOU
-    OR SOMEBODY LIKE YOU WROTE. Orders that wait in it are obeyed at the next `up`, its keys sign, and its settings
-    could run programs: so these are asked for by name.
+    WOULD RUN. Orders that wait in it are obeyed at the next `up`, its keys sign, and its settings could run programs:
+    so these are asked for by name. `--key` says whose file it must be.
     """
     backup = _run(asyncio.to_thread(look, file.expanduser()))
+    _require_signature(backup, [key for given in given_keys or () for key in keys.read(given)])
     settings = _settings(backup, with_settings)
     with _Progress("restoring") as progress:
         work = put_back(
@@ -81,6 +88,13 @@ def restore(
         show.json_line(done)
     else:
         _print(done)
+
+
+def _require_signature(backup: Backup, trusted: list[str]) -> None:
+    """Raises `Invalid`."""
+    if trusted and backup.signed_by not in trusted:
+        by = "nobody" if backup.signed_by is None else backup.signed_by
+        raise Invalid(f"{backup.file} is signed by {by}, and by no key that was named", field="key")
 
 
 def _settings(backup: Backup, wanted: bool | None) -> Settings:
@@ -108,7 +122,8 @@ def _print(done: RestoredBackup) -> None:
 def _told(backup: Backup) -> str:
     log = next((each for each in backup.streams if each.stream == LOG_STREAM), None)
     events = counted(0 if log is None else log.messages, "event")
-    return f"{events} up to sequence {backup.last_sequence}, {size_in_words(backup.bytes)}"
+    signed = "not signed" if backup.signed_by is None else f"signed by {short(backup.signed_by)}"
+    return f"{events} up to sequence {backup.last_sequence}, {size_in_words(backup.bytes)}, {signed}"
 
 
 T = TypeVar("T")

@@ -75,8 +75,10 @@ def test_a_store_that_was_destroyed_is_as_it_was_at_the_backup_and_work_goes_on(
         said = shell("restore", str(saved.file))
         assert said.code == 2
         assert b"--no-settings" in said.err, "settings are taken by who asks for them"
+        assert shell("restore", str(saved.file), "--settings", "--key", "ab" * 32).code == 2, "another's"
         assert not shell.data.exists()
-        told = json.loads(run(shell, "restore", str(saved.file), "--settings", "--json"))
+        signer = saved.backup["signed_by"]
+        told = json.loads(run(shell, "restore", str(saved.file), "--settings", "--key", signer, "--json"))
         assert "audit/key.pem" in told["files"]
         assert (shell.data / "cloche.toml").read_text() == SETTINGS
         run(shell, "up", "--detach")

@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from contracts.errors import Invalid
 from contracts.streams import COMMANDS_STREAM, LOG_STREAM, Limits
-from infra.backup.archive import Writer, members
-from infra.backup.contents import ORDER, Backup
+from infra.audit.signing import public_of, sign
+from infra.backup.archive import Writer, members, signer
+from infra.backup.contents import ORDER, Backup, Signature
 from infra.backup.looking import look
 from infra.backup.putting_back import ours, restore
 from infra.backup.taking import take
@@ -223,3 +225,29 @@ def test_a_header_that_promises_more_than_the_file_has_is_refused(ordinary: Path
     path.write_bytes(header.tobuf(tarfile.USTAR_FORMAT) + bytes(512))
     with pytest.raises(Invalid, match="cut off"):
         look(path)
+
+
+def test_a_signature_tells_who_made_a_file_and_no_other_can_be_put_in_its_place(tmp_path: Path) -> None:
+    key, stranger = Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate()
+
+    def written(name: str, content: bytes, sign_with: Ed25519PrivateKey, told: Ed25519PrivateKey) -> Path:
+        def signed(said: bytes) -> Signature:
+            return Signature(key=public_of(told), signature=sign(sign_with, said))
+
+        with Writer(tmp_path / name, signed) as writer:
+            writer.add("cloche-backup.json", content)
+        return tmp_path / name
+
+    good = written("good", b"{}", key, key)
+    assert signer(good) == public_of(key)
+    with pytest.raises(Invalid, match="signature is wrong"):
+        signer(written("forged", b"{}", stranger, key))
+    other = written("other", b"{ }", stranger, stranger)
+    at = other.read_bytes().index(b"signature.json")
+    mixed = tmp_path / "mixed"
+    mixed.write_bytes(other.read_bytes()[:at] + good.read_bytes()[good.read_bytes().index(b"signature.json") :])
+    with pytest.raises(Invalid, match="signature is wrong"):
+        signer(mixed)
+    with Writer(tmp_path / "unsigned") as writer:
+        writer.add("cloche-backup.json", b"{}")
+    assert signer(tmp_path / "unsigned") is None
