@@ -13,7 +13,8 @@ two realms have the same names and nothing else in common.
 Nobody but `admin` creates, changes, purges or deletes streams and consumers, and nobody else needs to: readers use
 direct get, services pull from durables that provisioning made. There are two exceptions: the spawner may delete a
 message of CLOCHE_COMMANDS (the sweep of commands that no consumer covers), and the file watcher, who writes the blobs,
-may remove what nothing refers to.
+may remove what nothing refers to. Whoever writes blobs could also erase them by a roll-up: contents are found to be
+missing by their names, which are their hashes.
 """
 
 from collections.abc import Iterable
@@ -82,10 +83,13 @@ RPC: dict[str, str] = {
     "replay": STATE_RPC,
 }
 """Who answers which requests."""
-ASKING_ANSWERERS: dict[str, tuple[str, ...]] = {"spawner": ("file_watcher", "egress")}
-"""Who answers requests and yet asks others, who then must not ask back."""
-ASKS_NOBODY = frozenset({"guardian"})
-"""Who needs the log alone."""
+ASKS: dict[str, tuple[str, ...]] = {
+    "spawner": ("file_watcher", "egress"),
+    "agent": ("executor",),
+    "gateway": tuple(RPC),
+    CLIENT: tuple(RPC),
+}
+"""Who asks whom; all others need the log alone. Of those who answer, nobody asks back whoever asks them."""
 
 READABLE = (
     LOG_STREAM,
@@ -174,8 +178,7 @@ def user(name: str, nodes: Iterable[str], realm: str = "") -> User:
 
 def _asks(name: str) -> dict[str, str]:
     """The patterns overlap, and the server refuses imports that could go round in a circle."""
-    owners = ASKING_ANSWERERS.get(name, ()) if name in RPC or name in ASKS_NOBODY else RPC
-    return {RPC[owner]: owner for owner in owners}
+    return {RPC[owner]: owner for owner in ASKS.get(name, ())}
 
 
 def everybody(nodes: Iterable[str], realm: str = "") -> list[User]:

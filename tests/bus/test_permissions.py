@@ -213,14 +213,24 @@ async def test_requests_reach_their_service_and_its_answer_the_asker(tmp_path: P
         assert (await client.request("cloche.rpc.state.sandboxes", b"x")).data == b"replay"
         with pytest.raises(Denied):
             await client.request("cloche.replay.r1.sb.sandbox.created", b"x")
-        guardian = await server.connect("guardian")
+        agent = await server.connect("agent")
+        assert (await agent.request("cloche.rpc.local.sb.files.read", b"x")).data == b"executor"
+
+
+NOBODYS = ["files.write", "git.commit", "watch.flush", "egress.policy"]
+
+
+@pytest.mark.parametrize("user", ["guardian", "health_monitor", "agent"])
+async def test_whoever_has_no_use_for_an_answer_may_not_ask(tmp_path: Path, user: str) -> None:
+    mine = {"files.write"} if user == "agent" else set[str]()
+    async with nats_in(tmp_path) as server:
+        bus = await server.connect(user)
         for subject in (
-            "cloche.rpc.local.sb.files.write",
-            "cloche.rpc.local.sb.git.commit",
             "cloche.rpc.state.sandbox",
+            *(f"cloche.rpc.local.sb.{each}" for each in NOBODYS if each not in mine),
         ):
             with pytest.raises(Denied):
-                await guardian.request(subject, b"x")
+                await bus.request(subject, b"x")
 
 
 async def test_nobody_but_the_spawner_answers_about_worktrees(tmp_path: Path) -> None:
