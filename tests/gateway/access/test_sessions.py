@@ -22,7 +22,7 @@ async def test_a_token_is_exchanged_for_a_cookie_that_says_who_somebody_is(tmp_p
         assert {"httponly", "samesite=strict", "path=/"} <= flags
         who = (await browser.get("/api/v1/session")).json()
         assert (who["subject"], who["role"]) == ("alice", "viewer")
-        assert who["scope"] == {"sandboxes": [], "labels": {"team": "a"}}
+        assert who["scope"] == {"projects": [], "sandboxes": [], "labels": {"team": "a"}}
         assert who["expires_at"] is not None
         ended = await browser.delete("/api/v1/session", headers={"origin": gateway.url})
         assert ended.status_code == 204

@@ -38,7 +38,7 @@ def test_tokens_of_both_algorithms_count_and_say_what_was_asked_for(data: Path) 
             bearer = {"authorization": f"Bearer {token}"}
             who = httpx.get(f"{note.address}/api/v1/session", headers=bearer, timeout=60).json()
             assert (who["subject"], who["role"]) == ("alice", "viewer")
-            assert who["scope"] == {"sandboxes": [], "labels": {"team": "search"}}
+            assert who["scope"] == {"projects": [], "sandboxes": [], "labels": {"team": "search"}}
             refused = httpx.post(f"{note.address}/api/v1/sandboxes", headers=bearer, json={}, timeout=60)
             assert (refused.status_code, refused.json()["code"]) == (403, "FORBIDDEN")
 
