@@ -129,10 +129,11 @@ def _walk(path: Path, file: IO[bytes]) -> Iterator[Member]:
     last, at, size = "the beginning", 0, os.fstat(file.fileno()).st_size
     while True:
         file.seek(at)
-        try:
-            info = tarfile.TarInfo.frombuf(file.read(tarfile.BLOCKSIZE), "utf-8", "surrogateescape")
-        except tarfile.EOFHeaderError:
+        header = file.read(tarfile.BLOCKSIZE)
+        if header == bytes(tarfile.BLOCKSIZE):
             return
+        try:
+            info = tarfile.TarInfo.frombuf(header, "utf-8", "surrogateescape")
         except tarfile.HeaderError as error:
             raise Invalid(f"{path}: damaged, or cut off, behind {last}, at byte {at}: {error}") from error
         if info.type != tarfile.REGTYPE or info.size < 0:
