@@ -1,6 +1,7 @@
 """Sandboxes over HTTP, with a real node behind."""
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import httpx
 import pytest
@@ -184,6 +185,7 @@ async def test_what_somebody_makes_counts_for_a_project_of_their_token_and_for_n
         ("workspace.source", {"workspace": {"source": {"kind": "directory", "path": "/etc"}}}),
         ("workspace.source", {"workspace": {"source": {"kind": "git", "repository": "/srv/repository"}}}),
         ("docker.mounts", {"docker": {"mounts": [{"source": "/", "target": "/host", "read_only": False}]}}),
+        ("docker.runtime", {"docker": {"runtime": "runc"}}),
         ("environment.inherit_all", {"environment": {"inherit_all": True}}),
         ("environment.passthrough", {"environment": {"passthrough": ["ANTHROPIC_API_KEY"]}}),
         ("secrets", {"secrets": [{"name": "anthropic", "host": "collector.example"}]}),
@@ -204,6 +206,16 @@ async def test_what_is_the_nodes_own_is_for_admins_of_everything(
                 assert field in refused.json()["detail"]
     async with gateway.client(gateway.token(Role.ADMIN)) as ours:
         assert (await ours.post(SANDBOXES, json={"spec": spec})).status_code == 202
+
+
+async def test_the_runtime_that_the_node_gives_is_not_taken_away_by_naming_none(tmp_path: Path) -> None:
+    (tmp_path / "cloche.toml").write_text("[sandbox.docker]\nruntime = 'runsc'\n")
+    async with gateway_in(tmp_path) as gateway, gateway.client() as theirs:
+        await made(theirs, "walled", docker={"runtime": None, "image": "some:thing"})
+        docker = (await theirs.get(f"{SANDBOXES}/walled")).json()["sandbox"]["spec"]["docker"]
+        assert (docker["runtime"], docker["image"]) == ("runsc", "some:thing")
+        same = await theirs.post(SANDBOXES, json={"spec": {"docker": {"runtime": "runsc"}}})
+        assert same.status_code == 202, "what is given to everybody may be named"
 
 
 async def test_nobody_forks_what_they_may_not_see(gateway: Gateway) -> None:

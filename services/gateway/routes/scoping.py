@@ -18,19 +18,29 @@ async def in_scope(
     """
     # The node lays it over defaults of its own, which every field of it has to fit as well.
     asked = merge(SandboxSpec(), codec.encode(spec))
-    _require_reach(principal, asked, desk.settings.sandbox)
+    if not _reaches_everything(principal):
+        _require_reach(asked, desk.settings.sandbox)
+        spec = _without_empty_runtime(spec)
     if isinstance(asked.workspace.source, ForkOf):
         await desk.sandbox(principal, asked.workspace.source.sandbox)
     return _labelled(principal, sandbox, _of_project(principal, spec, asked, origin), asked)
 
 
-def _require_reach(principal: Principal, asked: SandboxSpec, given: SandboxSpec) -> None:
-    """To run commands in sandboxes is not to read what lies on their host: that takes an admin of everything.
+def _reaches_everything(principal: Principal) -> bool:
+    """To run commands in sandboxes is not to read what lies on their host: that takes an admin of everything."""
+    return principal.role.covers(Role.ADMIN) and principal.scope.everything
 
-    What the node gives to every sandbox is for everybody. Raises `Forbidden`.
-    """
-    if principal.role.covers(Role.ADMIN) and principal.scope.everything:
-        return
+
+def _without_empty_runtime(spec: JsonObject) -> JsonObject:
+    """`null` is no runtime: laid over the node's it would be the engine's own, which may be less of a wall."""
+    docker = spec.get("docker")
+    if not isinstance(docker, dict) or docker.get("runtime", "") is not None:
+        return spec
+    return {**spec, "docker": {key: value for key, value in docker.items() if key != "runtime"}}
+
+
+def _require_reach(asked: SandboxSpec, given: SandboxSpec) -> None:
+    """What the node gives to every sandbox is for everybody. Raises `Forbidden`."""
     for field, reaches in _reaching(asked, given).items():
         if reaches:
             raise Forbidden(f"spec.{field}: what is the node's own takes a token of role admin, without a scope")
@@ -41,6 +51,7 @@ def _reaching(asked: SandboxSpec, given: SandboxSpec) -> dict[str, bool]:
     names = {*SandboxSpec().environment.passthrough, *given.environment.passthrough}
     return {
         "workspace.source": isinstance(source, CopyDirectory | GitWorktree) and source != given.workspace.source,
+        "docker.runtime": asked.docker.runtime not in (None, given.docker.runtime),
         "docker.mounts": not set(asked.docker.mounts) <= set(given.docker.mounts),
         "environment.inherit_all": environment.inherit_all and not given.environment.inherit_all,
         "environment.passthrough": not names.issuperset(environment.passthrough),
