@@ -172,9 +172,19 @@ def lifecycle(sandbox: str) -> str:
     return f"{ROOT}.log.{sandbox}.sandbox.*"
 
 
+def claims(sandbox: str) -> str:
+    """The subject whose last sequence tells since when a sandbox has the owner that it has: 0 = since it was made."""
+    return event(sandbox, "sandbox.recovering")
+
+
 def health_events(sandbox: str) -> str:
     """The subjects whose last sequence guards what is told of a sandbox's health."""
     return f"{ROOT}.log.{_token(sandbox, 'sandbox')}.health.*"
+
+
+def told_of(sandbox: str, exec_id: str) -> str:
+    """The subjects whose last sequence guards what is told of a command."""
+    return events_of(sandbox, family="command", scope=exec_id)[0]
 
 
 def outputs(sandbox: str) -> str:

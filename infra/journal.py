@@ -64,9 +64,9 @@ class Journal:
         )
         return Written(subjects.event(sandbox, tag, scope or scope_of(fact)), codec.encode(event), event.id)
 
-    async def append(self, written: Written) -> int:
+    async def append(self, written: Written, *, expect: Expect | None = None) -> int:
         """Returns its sequence. Raises what `infra.bus.publisher.append` raises."""
-        ack = await append(self._bus, written.subject, written.payload, written.id)
+        ack = await append(self._bus, written.subject, written.payload, written.id, expect=expect)
         return ack.seq
 
     async def move(self, sandbox: str, fact: Fact, *, expected: int, command: str | None = None) -> int:

@@ -7,11 +7,12 @@ _START = b"NATS/1.0"
 _VALUE = rb"([^\r\n]*+)\r\n"
 STORED = re.compile(
     rb"NATS/1\.0\r\n"
-    rb"Nats-Msg-Id: " + _VALUE + rb"Nats-Stream: [^\r\n]*+\r\n"
+    rb"Nats-Msg-Id: " + _VALUE + rb"(?:Nats-Expected-Last-Subject-Sequence: [0-9]{1,20}\r\n"
+    rb"Nats-Expected-Last-Subject-Sequence-Subject: [^\r\n]*+\r\n)?Nats-Stream: [^\r\n]*+\r\n"
     rb"Nats-Subject: " + _VALUE + rb"Nats-Sequence: ([0-9]{1,20})\r\n"
     rb"Nats-Time-Stamp: " + _VALUE + rb"(?:Nats-Num-Pending: [0-9]++\r\n)?(?:Nats-Last-Sequence: [0-9]++\r\n)?\r\n"
 )
-"""The whole headers of a message that its publisher gave an id and nothing else: by far the most. In one pass."""
+"""The whole headers of a message that its publisher gave an id, and at most a guard: by far the most. In one pass."""
 
 
 def status(raw: bytes | None) -> int:

@@ -5,7 +5,7 @@ import collections
 import contextlib
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from nats import errors as nats_errors
 
@@ -13,7 +13,7 @@ from contracts.errors import ClocheError, Invalid, Unavailable
 from contracts.streams import LOG_STREAM
 from infra.bus import replicas
 from infra.bus.connection import Bus
-from infra.bus.errors import ApiError, NobodyAnswers
+from infra.bus.errors import WRONG_LAST_SEQUENCE, ApiError, NobodyAnswers
 from infra.bus.publisher import (
     ACK_TIMEOUT_S,
     DEDUPE_SAFE_S,
@@ -21,6 +21,7 @@ from infra.bus.publisher import (
     LONGEST_PAUSE_S,
     MSG_ID,
     Ack,
+    Expect,
     find,
     is_permanent,
     parse_ack,
@@ -31,17 +32,32 @@ from infra.observing.figures import Number
 from infra.observing.stored import line_of
 
 WINDOW = 64
-REPLICATED_WINDOW = 1
-"""Where several servers keep the log, its leader may change while the connection stays. What was under way to the old
-one is lost, what follows reaches the new one: so two messages of one writer must not be under way at once."""
+CLUSTER_WINDOW = 1
+"""In a cluster the log's leader, or the way to it, may change while the connection stays. What was under way by the old
+one is lost, what follows comes by the new one: so two messages of one writer must not be under way at once."""
 
-MaySpeak = Callable[[], Awaitable[None]]
+
+class Right(NamedTuple):
+    """Why the server may take what a writer says. One guard fits on a message.
+
+    A server alone takes many at once under the same guard, `owner`. In a cluster a message waits for the one before it
+    anyway, so it names that one, by `told`: whatever arrives late, or by a way that was cut off, is refused. The first
+    has none before it, and names `owner`.
+    """
+
+    owner: Expect
+    """Holds as long as nobody else may speak of the same things."""
+    told: Expect
+    """All that this writer alone tells, and how far the log has it."""
+
+
+Renew = Callable[[], Awaitable[Right]]
 
 
 class _Item:
     """One message from `send` until it is acknowledged."""
 
-    __slots__ = ("ack", "attempt", "first_sent", "msg_id", "payload", "stored", "subject")
+    __slots__ = ("ack", "attempt", "first_sent", "msg_id", "payload", "refused", "stored", "subject")
 
     def __init__(self, subject: str, payload: bytes, msg_id: str) -> None:
         self.subject = subject
@@ -51,25 +67,30 @@ class _Item:
         self.first_sent: float | None = None
         self.attempt = 0
         self.stored = False
+        self.refused = False
 
 
 class OutStream:
     """Messages of one writer, stored in the order of `send`, each once, through restarts of the server.
 
     At most `window` are unacknowledged: then `send` waits, which is how a slow server slows the writer down. It is 1
-    where several servers keep the log.
+    in a cluster.
     After any trouble everything unacknowledged is sent again in order under the same ids, the first one alone to see
     whether the server is well. A message that the server refuses for good fails the whole stream, since what follows
     must not overtake it.
     """
 
-    def __init__(self, bus: Bus, *, window: int = WINDOW, may_speak: MaySpeak | None = None) -> None:
-        """`may_speak` is asked after each loss of the connection, before anything is sent: what it raises fails the
-        stream."""
+    def __init__(
+        self, bus: Bus, *, window: int = WINDOW, right: Right | None = None, renew: Renew | None = None
+    ) -> None:
+        """The server refuses what `right` no longer holds for. `renew` is asked for another after each refusal and each
+        loss of the connection, before anything is sent: what it raises fails the stream."""
         self._bus = bus
-        self._may_speak = may_speak
+        self._right = right
+        self._renew = renew
         self._window = window
-        self._replicated: bool | None = None
+        self._clustered: bool | None = None
+        self._told = self._stored_to = right.told.seq if right else 0
         self._unacked: collections.deque[_Item] = collections.deque()
         self._order = asyncio.Lock()
         self._moved = asyncio.Event()
@@ -139,15 +160,15 @@ class OutStream:
     async def _start(self) -> None:
         if self._mending is None:
             self._mending = asyncio.create_task(self._mend())
-        if self._replicated is None and self._flowing:
+        if self._clustered is None and self._flowing:
             try:
                 await self._learn()
             except Unavailable:
                 self._lost()
 
     async def _learn(self) -> None:
-        self._replicated = await replicas.are_several(self._bus, LOG_STREAM)
-        self._window = REPLICATED_WINDOW if self._replicated else self._window
+        self._clustered = await replicas.may_be_several(self._bus, LOG_STREAM)
+        self._window = CLUSTER_WINDOW if self._clustered else self._window
 
     def _check(self) -> None:
         if self._failure:
@@ -180,7 +201,7 @@ class OutStream:
             else:
                 self._lost()
 
-        headers = {MSG_ID: item.msg_id}
+        headers = {MSG_ID: item.msg_id, **self._guard()}
         try:
             await self._bus.replies.send(item.subject, item.payload, on_reply, on_failure, headers=headers, once=True)
         except (nats_errors.MaxPayloadError, nats_errors.BadSubjectError, nats_errors.BadHeaderError) as error:
@@ -188,13 +209,21 @@ class OutStream:
         except (nats_errors.Error, OSError):
             self._lost()
 
+    def _guard(self) -> dict[str, str]:
+        if self._right is None:
+            return {}
+        if self._clustered and self._told:
+            return self._right.told._replace(seq=self._told).headers
+        return self._right.owner.headers
+
     def _answered(self, item: _Item, reply: Reply) -> None:
         try:
             if reply.status == NO_RESPONDERS:
                 raise NobodyAnswers(f"no stream takes {item.subject}")
             self._acked(item, parse_ack(reply.data))
         except ApiError as error:
-            if is_permanent(error):
+            item.refused = error.number in WRONG_LAST_SEQUENCE and self._renew is not None
+            if is_permanent(error) and not item.refused:
                 self._fail(Invalid(f"{item.subject}: {error.message}", **error.details))
             else:
                 self._lost()
@@ -210,7 +239,7 @@ class OutStream:
         if not item.ack.done():
             item.ack.set_result(ack)
         while self._unacked and self._unacked[0].stored:
-            self._unacked.popleft()
+            self._told = self._stored_to = self._unacked.popleft().ack.result().seq
             self._used.value -= 1
         self._moved.set()
 
@@ -262,15 +291,16 @@ class OutStream:
         self._trouble.clear()
         await self._learn()
         self._attempt += 1
-        if self._may_speak is not None:
-            await self._may_speak()
+        if self._renew is not None:
+            self._right = await self._renew()
+            self._told = self._right.told.seq
         await self._forget_stored()
         if self._unacked:
             await self._probe(self._unacked[0])
         while waiting := [item for item in self._unacked if item.attempt != self._attempt]:
             catalogue.publish_retries.add(self._bus.service, amount=len(waiting))
             for item in waiting:
-                await (self._probe(item) if self._replicated else self._put(item))
+                await (self._probe(item) if self._clustered else self._put(item))
                 if self._trouble.is_set():
                     raise Unavailable("trouble again")
         # Nothing may come between seeing that none is left and letting `send` go on by itself.
@@ -286,12 +316,15 @@ class OutStream:
             raise Unavailable("the server does not acknowledge")
 
     async def _forget_stored(self) -> None:
-        """What is older than the server's memory of ids is looked up in the log, lest it be stored twice."""
+        """What is older than the server's memory of ids is looked up in the log, lest it be stored twice. So is what
+        was refused: a server may ask for the guard before it knows the id again."""
         now = asyncio.get_running_loop().time()
         for item in list(self._unacked):
-            if item.first_sent is None or now - item.first_sent < DEDUPE_SAFE_S:
+            is_old = item.first_sent is not None and now - item.first_sent >= DEDUPE_SAFE_S
+            if not is_old and not item.refused:
                 continue
-            seq = await find(self._bus, item.subject, item.msg_id)
+            item.refused = False
+            seq = await find(self._bus, item.subject, item.msg_id, after=self._stored_to)
             if seq is not None:
                 self._acked(item, Ack(seq, True))
 

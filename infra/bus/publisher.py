@@ -42,6 +42,10 @@ class Expect(NamedTuple):
     filter: str
     seq: int
 
+    @property
+    def headers(self) -> dict[str, str]:
+        return {EXPECTED_SEQUENCE: str(self.seq), EXPECTED_SUBJECT: self.filter}
+
 
 def parse_ack(data: bytes) -> Ack:
     """Raises `ApiError` where the server refused to store."""
@@ -86,7 +90,7 @@ async def append(
         more_headers = (asking.trace_headers() if spans.is_on() else None) or more_headers
     headers = {MSG_ID: msg_id, **(more_headers or {})}
     if expect is not None:
-        headers |= {EXPECTED_SEQUENCE: str(expect.seq), EXPECTED_SUBJECT: expect.filter}
+        headers |= expect.headers
     loop = asyncio.get_running_loop()
     begun = loop.time()
     deadline = None if timeout_s is None else loop.time() + timeout_s

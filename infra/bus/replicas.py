@@ -17,8 +17,9 @@ TRUSTED_S = 60.0
 
 
 class _Known:
-    def __init__(self, replicas: int, epoch: int) -> None:
+    def __init__(self, replicas: int, epoch: int, *, clustered: bool) -> None:
         self.replicas = replicas
+        self.clustered = clustered
         self.epoch = epoch
         self.until = time.monotonic() + TRUSTED_S
 
@@ -28,12 +29,27 @@ _by_bus: weakref.WeakKeyDictionary[Bus, dict[str, _Known]] = weakref.WeakKeyDict
 
 def note(bus: Bus, stream: str, info: dict[str, Any]) -> None:
     """Learn from an answer of STREAM.INFO."""
-    known = _Known(int(info["config"].get("num_replicas", 1)), bus.epoch)
+    clustered = bool((info.get("cluster") or {}).get("name"))
+    known = _Known(int(info["config"].get("num_replicas", 1)), bus.epoch, clustered=clustered)
     _by_bus.setdefault(bus, {})[stream] = known
 
 
 async def are_several(bus: Bus, stream: str) -> bool:
     """Raises `Unavailable`."""
+    known = await _known(bus, stream)
+    return known is not None and known.replicas > 1
+
+
+async def may_be_several(bus: Bus, stream: str) -> bool:
+    """Whether it is kept by a part of a cluster: one copy becomes three there while its writers go on. Raises
+    `Unavailable`.
+    """
+    known = await _known(bus, stream)
+    return known is not None and known.clustered
+
+
+async def _known(bus: Bus, stream: str) -> _Known | None:
+    """None for a stream that is not there."""
     known = _by_bus.setdefault(bus, {}).get(stream)
     if known is None or known.epoch != bus.epoch or time.monotonic() > known.until:
         try:
@@ -41,9 +57,9 @@ async def are_several(bus: Bus, stream: str) -> bool:
         except ApiError as error:
             if error.number != STREAM_NOT_FOUND:
                 raise
-            return False
+            return None
         known = _by_bus[bus][stream]
-    return known.replicas > 1
+    return known
 
 
 async def ask_leader(bus: Bus, stream: str, body: dict[str, Any]) -> tuple[bytes, bytes] | None:

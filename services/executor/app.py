@@ -19,6 +19,7 @@ from services.executor.handlers import Executor
 from services.executor.loop import take_orders
 from services.executor.memory import Memory
 from services.executor.orphans import Orphans
+from services.executor.ownership import Ownership
 from services.executor.places import Places
 from services.executor.routes import add_routes
 from services.executor.tool_calls import ToolCalls
@@ -41,8 +42,10 @@ class ExecutorApp:
             journal = Journal(bus, service=self.name, node=settings.node)
             lifecycles = Lifecycles(bus)
             memory = Memory(lifecycles, providers)
-            attachments = Attachments(settings, bus, journal, lifecycles, memory)
+            ownership = Ownership(bus, journal, lifecycles)
+            attachments = Attachments(settings, bus, journal, lifecycles, ownership, memory)
             orphans = Orphans(bus, journal, attachments)
+            lifecycles.on_change(ownership.notice)
             lifecycles.on_change(attachments.give_way)
             lifecycles.on_change(orphans.notice)
             executor = Executor(

@@ -7,11 +7,10 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import partial
 from typing import Any, TypeVar
 
-from contracts import codec, subjects
+from contracts import codec
 from contracts.errors import ClocheError, Invalid, Unavailable
 from contracts.state import SandboxState
 from infra import clock
-from infra.bus import reader
 from infra.bus.connection import Bus
 from infra.journal import Journal
 from infra.keeper import protocol
@@ -24,8 +23,9 @@ from infra.settings import Settings
 from infra.target import Target
 from services.executor import course, ending, figures
 from services.executor.memory import Memory
-from services.executor.outlet import NOTHING, NoLongerOurs, Outlet, Published, published
-from services.executor.record import ORPHAN, TIMED_OUT, Context, note
+from services.executor.outlet import NOTHING, Outlet, Published, published
+from services.executor.ownership import NoLongerOurs, Ownership
+from services.executor.record import TIMED_OUT, Context, note
 
 logger = logging.getLogger(__name__)
 
@@ -67,12 +67,21 @@ class Attachments:
     this one has of its commands is told no further, and forgotten once it has ended.
     """
 
-    def __init__(self, settings: Settings, bus: Bus, journal: Journal, lifecycles: Lifecycles, memory: Memory) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        bus: Bus,
+        journal: Journal,
+        lifecycles: Lifecycles,
+        ownership: Ownership,
+        memory: Memory,
+    ) -> None:
         self._data = settings.data
         self._keeping = settings.keeper
         self._bus = bus
         self._journal = journal
         self._lifecycles = lifecycles
+        self._ownership = ownership
         self._memory = memory
         self._client: KeeperClient | None = None
         self._tasks: asyncio.TaskGroup | None = None
@@ -194,7 +203,7 @@ class Attachments:
         known: Published | None = None,
         first: int = 0,
     ) -> None:
-        outlet = Outlet(self._bus, self._journal, client, self._memory, context, begun.begun_ns)
+        outlet = Outlet(self._bus, self._journal, client, self._ownership, self._memory, context, begun.begun_ns)
         self._attached[context.key] = attachment = Attachment(context.sandbox)
         publish = partial(self._publish, outlet, context, known, first)
         publishing = self._begin(self._until_told(client, context, attachment, publish))
@@ -227,20 +236,14 @@ class Attachments:
         if self._is_taken(state):
             return False
         if known is None:
-            if await self._is_told_as_lost(context):
-                return False
             known = await published(self._bus, context.sandbox, context.exec)
+        if known.orphan:
+            return False
         try:
             await outlet.run(known, first)
         except NoLongerOurs:
             return False
         return True
-
-    async def _is_told_as_lost(self, context: Context) -> bool:
-        """By whoever had the sandbox meanwhile, and not this record of it."""
-        every = subjects.events_of(context.sandbox, family="command", scope=context.exec)[0]
-        last = await reader.last(self._bus, every)
-        return last is not None and codec.decode_head(last.data).id.endswith(f".{ORPHAN}")
 
     def _spawn(self, key: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         return self._begin(_unless_over(key, work))

@@ -13,6 +13,7 @@ from contracts.payload import unpack
 from contracts.spec import Isolation, NetworkMode
 from contracts.state import SandboxState, Status
 from infra.bus.connection import Bus
+from infra.bus.publisher import Expect
 from infra.journal import Journal
 from infra.keeper import protocol
 from infra.lifecycles import Lifecycles
@@ -129,7 +130,9 @@ class Executor:
         return provider
 
     async def _refuse(self, sandbox: str, exec_id: str, refusal: ClocheError) -> None:
-        """A reason that may pass is worth another delivery; any other ends the command, on the record."""
+        """A reason that may pass is worth another delivery; any other ends the command, on the record, where nobody has
+        told anything of it. Raises `Conflict` where somebody just does.
+        """
         if refusal.retryable:
             raise refusal
         await self._attachments.ready.wait()
@@ -137,7 +140,7 @@ class Executor:
             return
         rejected = CommandRejected(exec=exec_id, failure=refusal.failure(), cause=refusal.message)
         written = self._journal.write(sandbox, rejected, id=f"{sandbox}.{exec_id}.rejected", command=exec_id)
-        await self._journal.append(written)
+        await self._journal.append(written, expect=Expect(subjects.told_of(sandbox, exec_id), 0))
 
     async def _state(self, sandbox: str) -> SandboxState | None:
         """What is followed live is a moment old, so anything but `running` is looked up in the log itself."""

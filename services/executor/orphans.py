@@ -110,7 +110,7 @@ class Orphans:
     async def _tell_lost(self, state: SandboxState, exec_id: str) -> None:
         """Unless somebody tells of it meanwhile: whatever comes between is looked at first. Raises `Conflict`."""
         sandbox, why = state.sandbox, "" if state.recovery is None else state.recovery.reason
-        whole = subjects.events_of(sandbox, family="command", scope=exec_id)[0]
+        whole = subjects.told_of(sandbox, exec_id)
         for _ in range(CONFLICTS_TOLERATED):
             last = await reader.last(self._bus, whole)
             if last is None or (await published(self._bus, sandbox, exec_id)).ended:

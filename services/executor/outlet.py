@@ -7,14 +7,13 @@ from typing import NamedTuple
 import msgspec
 
 from contracts import codec, subjects
-from contracts.errors import Conflict
 from contracts.events.command import CommandInput, CommandLost, CommandOutput, Stream, Totals
 from contracts.message import Fact
 from contracts.proof import TERMINAL
 from infra.bus import reader
 from infra.bus.connection import Bus
-from infra.bus.out_stream import OutStream
-from infra.bus.publisher import Ack
+from infra.bus.out_stream import OutStream, Right
+from infra.bus.publisher import Ack, Expect
 from infra.journal import Journal
 from infra.keeper.client import KeeperClient
 from infra.keeper.frame import STREAMS, Frame, Kind
@@ -23,17 +22,14 @@ from infra.secrets.seams import StreamMask
 from services.executor import course
 from services.executor.figures import ENDS, Course
 from services.executor.memory import Memory
-from services.executor.record import OUT_OF_MEMORY, Context, fact_of, started, time_of, was_killed
+from services.executor.ownership import NoLongerOurs, Ownership
+from services.executor.record import ORPHAN, OUT_OF_MEMORY, Context, fact_of, started, time_of, was_killed
 
 CONFIRM_BYTES = 8 * 1024 * 1024
 START = "start"
 END = "-end"
 FRAMES_BETWEEN_PAUSES = 64
 TOGETHER_S = 0.012
-
-
-class NoLongerOurs(Conflict):
-    """Another node speaks for the sandbox."""
 
 
 class Published(NamedTuple):
@@ -43,6 +39,10 @@ class Published(NamedTuple):
     frame: int
     """Index of the last frame; -1 for none."""
     ended: bool
+    sequence: int = 0
+    """The last event's; 0 for none."""
+    orphan: bool = False
+    """Whoever had the sandbox meanwhile has told its end, without this record of it."""
 
 
 NOTHING = Published(started=False, frame=-1, ended=False)
@@ -50,7 +50,7 @@ NOTHING = Published(started=False, frame=-1, ended=False)
 
 async def published(bus: Bus, sandbox: str, exec_id: str) -> Published:
     """What the log says of this exec. Frames are published in order, so its last event tells all."""
-    last = await reader.last(bus, subjects.events_of(sandbox, family="command", scope=exec_id)[0])
+    last = await reader.last(bus, subjects.told_of(sandbox, exec_id))
     if last is None:
         return NOTHING
     head = codec.decode_head(last.data)
@@ -61,6 +61,8 @@ async def published(bus: Bus, sandbox: str, exec_id: str) -> Published:
         started=True,
         frame=int(mark) if mark.isdigit() else -1,
         ended=trailing or head.type.partition(".")[2] in TERMINAL,
+        sequence=last.seq,
+        orphan=head.id.endswith(f".{ORPHAN}"),
     )
 
 
@@ -81,11 +83,19 @@ class Outlet:
     """Publishes a record until it is final and the log has all of it; then the keeper forgets it."""
 
     def __init__(
-        self, bus: Bus, journal: Journal, keeper: KeeperClient, memory: Memory, context: Context, begun_ns: int
+        self,
+        bus: Bus,
+        journal: Journal,
+        keeper: KeeperClient,
+        ownership: Ownership,
+        memory: Memory,
+        context: Context,
+        begun_ns: int,
     ) -> None:
         self._bus = bus
         self._journal = journal
         self._keeper = keeper
+        self._ownership = ownership
         self._memory = memory
         self._context = context
         self._begun_ns = begun_ns
@@ -96,12 +106,13 @@ class Outlet:
 
     async def run(self, known: Published, first: int = 0) -> None:
         """From position `first` of the record. Raises `Unavailable` when the keeper is gone: the next one has the
-        record, or says that it is lost.
+        record, or says that it is lost. Raises `NoLongerOurs`.
         """
         key = self._context.key
         spool = SpoolReader(self._keeper.spool_dir(key))
         position, ended, is_started = first, known.ended, known.started
-        async with OutStream(self._bus, may_speak=self._check_owner) as out:
+        owner = await self._ownership.guard(self._context.sandbox)
+        async with OutStream(self._bus, right=Right(owner, self._told(known)), renew=self._renew) as out:
             while True:
                 for frame in map(self._masked, spool.frames(position)):
                     if not is_started and frame.kind != Kind.FAILED:
@@ -128,11 +139,17 @@ class Outlet:
                 await self._confirm()
                 await self._keeper.wait(key, position)
 
-    async def _check_owner(self) -> None:
+    def _told(self, known: Published) -> Expect:
+        return Expect(subjects.told_of(self._context.sandbox, self._context.exec), known.sequence)
+
+    async def _renew(self) -> Right:
         """Raises `NoLongerOurs`, `Unavailable`."""
-        state = await self._journal.lifecycle(self._context.sandbox)
-        if state is not None and state.node != self._journal.node:
-            raise NoLongerOurs(f"node {state.node!r} has sandbox {state.sandbox!r} now")
+        context = self._context
+        owner = await self._ownership.confirm(context.sandbox)
+        known = await published(self._bus, context.sandbox, context.exec)
+        if known.orphan:
+            raise NoLongerOurs(f"the end of {context.exec!r} was told without its record")
+        return Right(owner, self._told(known))
 
     async def _grows_at_once(self, key: str, position: int) -> bool:
         """A command that is over in a moment is told whole, once it is: until then it has the machine for itself."""
