@@ -87,6 +87,7 @@ class OutStream:
         loss of the connection, before anything is sent: what it raises fails the stream."""
         self._bus = bus
         self._right = right
+        self._owner = right.owner.headers if right else {}
         self._renew = renew
         self._window = window
         self._clustered: bool | None = None
@@ -210,11 +211,9 @@ class OutStream:
             self._lost()
 
     def _guard(self) -> dict[str, str]:
-        if self._right is None:
-            return {}
-        if self._clustered and self._told:
+        if self._right is not None and self._clustered and self._told:
             return self._right.told._replace(seq=self._told).headers
-        return self._right.owner.headers
+        return self._owner
 
     def _answered(self, item: _Item, reply: Reply) -> None:
         try:
@@ -293,7 +292,7 @@ class OutStream:
         self._attempt += 1
         if self._renew is not None:
             self._right = await self._renew()
-            self._told = self._right.told.seq
+            self._owner, self._told = self._right.owner.headers, self._right.told.seq
         await self._forget_stored()
         if self._unacked:
             await self._probe(self._unacked[0])

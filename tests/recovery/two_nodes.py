@@ -24,8 +24,8 @@ class OneOfTwo:
     def __init__(self, name: str, data: Path, server: Server, names: tuple[str, ...]) -> None:
         self.name = name
         self.data = data
-        self._server = server
-        values = {
+        self.server = server
+        self.values = values = {
             "CLOCHE_NODE": name,
             "CLOCHE_URL": server.url,
             "CLOCHE_CREDS": str(secrets.directory(server.data)),
