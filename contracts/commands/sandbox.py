@@ -55,6 +55,8 @@ class RecoverSandbox(Order, frozen=True, kw_only=True):
     """Restore the workspace as of this sequence; absent = the last that is known."""
     instance: Instance | None = None
     """Only if it is still this life that died. Absent = a person asks, also for one that was stopped or has failed."""
+    lifecycle_sequence: Annotated[int, Meta(ge=1)] | None = None
+    """Only if nothing has moved it since this event; absent = whatever has become of it."""
 
 
 class ChangeNetwork(Order, frozen=True, kw_only=True):

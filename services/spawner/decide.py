@@ -7,6 +7,7 @@ from typing import NamedTuple
 from contracts.commands import sandbox as orders
 from contracts.errors import ClocheError, Conflict, Invalid, SandboxInvalidState, SandboxNotFound
 from contracts.message import Order
+from contracts.nodes import DRAINED
 from contracts.recovery import attempts_used, is_recovering
 from contracts.state import SandboxState, Status
 
@@ -85,7 +86,7 @@ def decide(
     if command in state.obeyed:
         return Decision(Step.NOTHING)
     if isinstance(order, orders.RecoverSandbox):
-        return _decide_recover(state, order, now=now)
+        return _moved_on(state, order, node=node) or _decide_recover(state, order, now=now)
     if state.node != node:
         return _refuse(SandboxInvalidState(f"sandbox {sandbox!r} belongs to node {state.node!r}, not {node!r}"))
     if type(order) not in _NEXT:
@@ -119,6 +120,17 @@ def _was_just_started(state: SandboxState, order: Order, command: str) -> bool:
 def _lives(state: SandboxState, instance: str) -> bool:
     """It is still this life of it, as far as the log knows."""
     return state.instance == instance and state.status in ALIVE
+
+
+def _moved_on(state: SandboxState, order: orders.RecoverSandbox, *, node: str) -> Decision | None:
+    """An order that was given for one moment may come at another."""
+    name = f"sandbox {state.sandbox!r}"
+    if order.lifecycle_sequence is not None and state.lifecycle_sequence != order.lifecycle_sequence:
+        words = f"{name} is {state.status} on node {state.node!r}: it has moved on since its recovery was ordered"
+        return _refuse(SandboxInvalidState(words, status=state.status))
+    if order.reason == DRAINED and state.node == node:
+        return _refuse(SandboxInvalidState(f"{name} is to leave node {node!r}, which is no longer drained"))
+    return None
 
 
 def _decide_recover(state: SandboxState, order: orders.RecoverSandbox, *, now: datetime.datetime) -> Decision:

@@ -23,7 +23,7 @@ from infra.sandbox.base import Provider
 from services.spawner.company import Company
 from services.spawner.flushing import Flushing
 from services.spawner.forks import Forks
-from services.spawner.room import Room
+from services.spawner.room import LIVING, Room
 
 logger = logging.getLogger(__name__)
 
@@ -109,8 +109,8 @@ class Draining:
                 await self._leave(sandbox)
             except (ClocheError, OSError) as error:
                 await self._kept(sandbox, str(error)[:REASON])
-            else:
-                self._moved += 1
+                return
+            self._moved += not await self._is_mine(sandbox)
 
     async def _leave(self, sandbox: str) -> None:
         state = await self._journal.lifecycle(sandbox)
@@ -123,13 +123,31 @@ class Draining:
             return
         try:
             await self._check_record(sandbox)
-            order = RecoverSandbox(reason=DRAINED)
-            command = await publish(self._bus, ANY_NODE, sandbox, order)
-            await settled(self._bus, command, {Status.RUNNING, Status.REMOVED}, state)
+            order = RecoverSandbox(reason=DRAINED, lifecycle_sequence=state.lifecycle_sequence)
+            await self._until_taken(state, await publish(self._bus, ANY_NODE, sandbox, order))
         except ClocheError:
             async with self._lane(sandbox):
                 await self._thaw(sandbox)
-            raise
+            if await self._is_mine(sandbox):
+                raise
+
+    async def _until_taken(self, state: SandboxState, command: str) -> None:
+        """Raises the reason why nobody takes it, `SandboxInvalidState` when the drain is cancelled meanwhile: once it
+        has moved on here, the order is void.
+        """
+        taken = asyncio.create_task(settled(self._bus, command, {Status.RUNNING, Status.REMOVED}, state))
+        try:
+            while not (await asyncio.wait({taken}, timeout=IDLE_LOOK_S))[0]:
+                if self._company.own.standing is not Standing.DRAINING:
+                    raise SandboxInvalidState("the drain was cancelled")
+            await taken
+        finally:
+            taken.cancel()
+            await asyncio.gather(taken, return_exceptions=True)
+
+    async def _is_mine(self, sandbox: str) -> bool:
+        state = await self._journal.lifecycle(sandbox)
+        return state is not None and state.node == self._journal.node and state.status in LIVING
 
     async def _until_idle(self, state: SandboxState) -> None:
         """What runs in it may end by itself, as long as the grace lasts."""
@@ -187,7 +205,8 @@ class Draining:
 
     async def _kept(self, sandbox: str, reason: str) -> None:
         logger.warning("%s cannot leave: %s", sandbox, reason)
-        if self._company.own.kept.get(sandbox) != reason:
+        record = self._company.own
+        if record.standing is Standing.DRAINING and record.kept.get(sandbox) != reason:
             await self._tell(facts.NodeKept(node=self._journal.node, sandbox=sandbox, reason=reason))
 
     async def _tell(self, fact: Fact) -> None:

@@ -86,8 +86,7 @@ class Losing:
         elif state.spec.restart.policy is RestartPolicy.NEVER:
             await self._take_and_fail(state, reason)
         else:
-            instance = None if is_recovering(state) else state.instance
-            await publish(self._bus, ANY_NODE, state.sandbox, RecoverSandbox(reason=reason, instance=instance))
+            await publish(self._bus, ANY_NODE, state.sandbox, _order(state, reason))
 
     async def _take_and_fail(self, state: SandboxState, reason: str) -> None:
         """Nobody restarts it. It is this node's from here on, so that its commands end, and a person may recover it."""
@@ -102,3 +101,10 @@ class Losing:
         fact = SandboxFailed(failure=failure)
         command = state.requested_by if not state.created else None
         await self._journal.move(state.sandbox, fact, expected=state.lifecycle_sequence, command=command)
+
+
+def _order(state: SandboxState, reason: str) -> RecoverSandbox:
+    """For this life of it; or, where it is between two, for this attempt to begin the next."""
+    if is_recovering(state) or state.instance is None:
+        return RecoverSandbox(reason=reason, lifecycle_sequence=state.lifecycle_sequence)
+    return RecoverSandbox(reason=reason, instance=state.instance)

@@ -11,12 +11,12 @@ import pytest_asyncio
 
 from contracts.errors import ClocheError, Conflict
 from contracts.streams import COMMANDS_STREAM, executor_consumer
-from infra.bus import page, reader
+from infra.bus import headers, page, reader
 from infra.bus.connection import Bus
 from infra.bus.consumer import run
 from infra.bus.gaps import Gap
-from infra.bus.out_stream import OutStream
-from infra.bus.publisher import Expect, append
+from infra.bus.out_stream import OutStream, Right
+from infra.bus.publisher import EXPECTED_SEQUENCE, EXPECTED_SUBJECT, Expect, append
 from tests.bus.servers import dead_letter, until
 from tests.cluster_faults.lab import Lab, lab_in
 
@@ -182,3 +182,42 @@ async def test_orders_are_taken_on_at_once_when_the_leader_of_their_consumer_die
         await asyncio.gather(taking, return_exceptions=True)
         lab.cluster.servers[leader].start()
     await lab.cluster.whole(lab.admin)
+
+
+async def test_commands_of_one_sandbox_go_side_by_side_under_their_guards_while_the_leader_changes(lab: Lab) -> None:
+    executor = await lab.connect("executor")
+    names = [f"beside{number}" for number in range(8)]
+
+    async def write(name: str) -> None:
+        told = f"cloche.log.guarded.command.*.{name}"
+
+        async def right() -> Right:
+            newest = await reader.patiently(executor, lambda bus: reader.last(bus, told))
+            owner = Expect("cloche.log.guarded.sandbox.recovering", 0)
+            return Right(owner, Expect(told, newest.seq if newest else 0))
+
+        async with OutStream(executor, right=await right(), renew=right) as out:
+            for number in range(40):
+                subject = f"cloche.log.guarded.command.{'output' if number else 'started'}.{name}"
+                await out.send(subject, b'{"n":%d}' % number, f"{name}-{number}")
+
+    writing = asyncio.gather(*map(write, names))
+    await lab.cluster.step_down(lab.admin)
+    await writing
+    for name in names:
+        assert await numbers(lab.admin, f"cloche.log.guarded.command.*.{name}") == list(range(40))
+
+
+async def test_a_copy_that_arrives_when_its_id_is_forgotten_is_refused(lab: Lab) -> None:
+    executor = await lab.connect("executor")
+    subject, told = "cloche.log.sb.command.output.copied", "cloche.log.sb.command.*.copied"
+    right = Right(Expect("cloche.log.sb.sandbox.recovering", 0), Expect(told, 0))
+    async with OutStream(executor, right=right) as out:
+        acks = [await out.send(subject, b'{"n":%d}' % number, f"copied-{number}") for number in range(3)]
+    second = (await page.fetch(executor, subject, acks[1].result().seq, limit=1)).entries[0]
+    assert headers.get(second.headers, EXPECTED_SUBJECT.encode()) == told
+    expected = headers.get(second.headers, EXPECTED_SEQUENCE.encode())
+    assert expected == str(acks[0].result().seq)
+    with pytest.raises(Conflict):
+        await append(executor, subject, second.data, "forgotten", expect=Expect(told, int(expected)))
+    assert await numbers(lab.admin, subject) == [0, 1, 2]

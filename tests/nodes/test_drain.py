@@ -1,16 +1,25 @@
 """A node that is drained: nothing new comes, and what it has leaves with its files."""
 
+import asyncio
+from collections.abc import AsyncIterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from contracts.commands.node import DrainNode
+from contracts.errors import SandboxInvalidState
+from contracts.events.audit import DeadLetter
 from contracts.events.command import CommandLost
 from contracts.events.node import NodeDrained, NodeKept
 from contracts.nodes import Standing
 from contracts.state import Status
+from contracts.streams import COMMANDS_STREAM
+from infra.bus.publisher import append
+from infra.client import Sandbox
 from infra.client.nodes import NodeHealth, drain, nodes
-from infra.client.sandbox import load_state
+from infra.client.sandbox import LogEvent, load_state
+from tests.bus.servers import until
 from tests.nodes.pair import Pair, pair_in
 from tests.recovery.work import facts, on_disk
 
@@ -66,3 +75,45 @@ async def test_a_drained_node_gives_everything_away_and_says_what_cannot_leave(t
         assert told_to is not None
         assert len("".join(f"{line}\n" for line in count)) >= told_to
         assert await on_disk(pair.n1.data, free)
+
+
+async def test_an_order_of_a_drain_that_comes_when_the_drain_is_over_ends_nothing(tmp_path: Path) -> None:
+    async with pair_in(tmp_path, wait_s=2.0, without=("egress", "health_monitor")) as pair:
+        given: asyncio.Queue[tuple[str, bytes]] = asyncio.Queue()
+        await pair.admin.tap(
+            "cloche.cmd.any.*.sandbox.recover",
+            lambda subject, _reply, data, _raw: given.put_nowait((subject.decode(), data)),
+        )
+        sandbox = await pair.cloche.create({"node_labels": {"name": "n2"}}, id="bound")
+        async for news in drain(pair.cloche.bus, "n2", DrainNode()):
+            if isinstance(news.fact, NodeKept):
+                break
+        subject, order = await given.get()
+        await _until(pair, "n2", DrainNode(cancel=True), Standing.JOINED)
+        await until(lambda: _takes_sandboxes(pair, "n2"))
+        thawed = await load_state(pair.cloche.bus, "bound")
+        assert thawed.status is Status.RUNNING
+        running = await sandbox.start("read line; echo heard $line", stdin=True)
+
+        await append(pair.admin, subject, order, "delivered late", stream=COMMANDS_STREAM)
+        refused = [msgspec.json.decode(each.head.data, type=DeadLetter) async for each in _letters(sandbox, 2)][-1]
+        assert (refused.reason.code, "moved on" in refused.reason.message) == (SandboxInvalidState.code, True)
+        await running.write(b"you\n")
+        assert (await running.wait()).stdout == b"heard you\n"
+        state = await load_state(pair.cloche.bus, "bound")
+        assert (state.instance, state.recovery) == (thawed.instance, None)
+
+
+async def _takes_sandboxes(pair: Pair, node: str) -> bool:
+    """As its signs of life tell the others."""
+    seen = {each.node: each.vitals for each in await nodes(pair.cloche.bus)}[node]
+    return seen is not None and not seen.draining
+
+
+async def _letters(sandbox: Sandbox, number: int) -> AsyncIterator[LogEvent]:
+    """As many as there will be: a refusal by placement comes first, while nobody may have it."""
+    async for event in sandbox.events(types=["dead_letter"], follow=True):
+        yield event
+        number -= 1
+        if not number:
+            return

@@ -6,9 +6,10 @@ import msgspec
 import pytest
 
 from contracts.commands import sandbox as orders
-from contracts.errors import Failure
+from contracts.errors import Failure, SandboxInvalidState
 from contracts.events import sandbox as facts
 from contracts.message import Fact
+from contracts.nodes import DRAINED
 from contracts.recovery import attempts_used, backoff_ms, is_recovering, is_restoring, may_pass
 from contracts.spec import Isolation, Restart, SandboxSpec
 from contracts.state import SandboxState, Sequenced, Status, apply, fold
@@ -191,3 +192,36 @@ def test_the_state_of_an_older_program_is_still_read() -> None:
     after = apply(state, *Sequenced(sequence, head))
     assert after is not None
     assert (after.status, after.retries) == (Status.CREATING, 1)
+
+
+def test_a_recovery_that_a_drain_has_ordered_is_void_once_the_sandbox_has_moved_on() -> None:
+    frozen = given(facts.SandboxPaused(by="drain"))
+    order = orders.RecoverSandbox(reason=DRAINED, lifecycle_sequence=frozen.lifecycle_sequence)
+    assert when(frozen, order, node="n2").step == Step.RECOVER
+    thawed = (facts.SandboxPaused(by="drain"), facts.SandboxResumed(by="drain"))
+    for later in (thawed, (*thawed, facts.SandboxPaused()), (*thawed, facts.SandboxStopped(reason="asked"))):
+        for node in ("n1", "n2"):
+            decided = when(given(*later), order, node=node)
+            assert decided.step == Step.NOTHING
+            assert isinstance(decided.refusal, SandboxInvalidState)
+            assert "moved on" in decided.refusal.message
+
+
+def test_a_drain_moves_nothing_to_where_it_is() -> None:
+    frozen = given(facts.SandboxPaused(by="drain"))
+    order = orders.RecoverSandbox(reason=DRAINED, lifecycle_sequence=frozen.lifecycle_sequence)
+    decided = when(frozen, order, node="n1")
+    assert (decided.step, type(decided.refusal)) == (Step.NOTHING, SandboxInvalidState)
+
+
+def test_an_order_for_one_attempt_of_a_lost_node_does_not_end_what_a_later_one_has_begun() -> None:
+    halfway = given(recovering(1))
+    order = orders.RecoverSandbox(reason="node n1 is lost", lifecycle_sequence=halfway.lifecycle_sequence)
+    assert when(halfway, order, node="n2").step == Step.RECOVER
+    for later in ([recovering(1), recovering(0, "n3")], [recovering(1), recovered(1)], [recovering(1), FAILED]):
+        assert isinstance(when(given(*later), order, node="n2").refusal, SandboxInvalidState)
+
+
+def test_an_order_that_was_begun_is_finished_though_it_has_moved_the_sandbox_itself() -> None:
+    order = orders.RecoverSandbox(reason=DRAINED, lifecycle_sequence=3)
+    assert when(given(recovering(0, "n2")), order, node="n2", command="asked-1").step == Step.FINISH_RECOVERING
