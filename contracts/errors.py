@@ -36,6 +36,7 @@
     │   ├── TooLarge                        TOO_LARGE                         413
     │   ├── UnsupportedMediaType            UNSUPPORTED_MEDIA_TYPE            415
     │   └── RangeNotSatisfiable             RANGE_NOT_SATISFIABLE             416
+    ├── NodeIsLost                          NODE_LOST                         503
     ├── ContextMissing                      CONTEXT_MISSING                   400
     ├── Conflict                            CONFLICT                          409  yes
     ├── Unavailable                         UNAVAILABLE                       503  yes
@@ -258,6 +259,13 @@ class UnsupportedMediaType(HttpError):
 class RangeNotSatisfiable(HttpError):
     code = "RANGE_NOT_SATISFIABLE"
     http_status = 416
+
+
+class NodeIsLost(ClocheError):
+    """The order was for a node that is gone. Not to be repeated as it is: it goes to whoever has the sandbox now."""
+
+    code = "NODE_LOST"
+    http_status = 503
 
 
 class ContextMissing(ClocheError):

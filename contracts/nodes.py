@@ -8,10 +8,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from contracts.codec import decode_fact
-from contracts.errors import ClocheError, Invalid, SandboxResourceLimitExceeded
+from contracts.errors import ClocheError, Invalid, NodeIsLost, SandboxResourceLimitExceeded
 from contracts.events import node as facts
 from contracts.message import EventHead
+from contracts.recovery import is_recovering
 from contracts.spec import Isolation, SandboxSpec
+from contracts.state import SandboxState, Status
 
 DRAINED = "its node is being drained"
 """The reason of a recovery elsewhere, and of the end of what ran in the sandbox."""
@@ -76,6 +78,26 @@ def fold_node(record: NodeRecord, sequence: int, head: EventHead) -> NodeRecord:
                 noticed_by=noticed_by,
             )
     return record
+
+
+def lost_order(node: str, sandbox: str, state: SandboxState | None) -> NodeIsLost:
+    """Why an order for a node that is gone is refused, and what to do instead."""
+    details = {"node": node} if state is None else {"node": node, "owner": state.node, "status": state.status.value}
+    return NodeIsLost(f"node {node!r} is lost{_instead(node, sandbox, state)}", **details)
+
+
+def _instead(node: str, sandbox: str, state: SandboxState | None) -> str:
+    if state is None:
+        return ""
+    if state.status == Status.REMOVED:
+        return f", and sandbox {sandbox!r} is removed"
+    elsewhere = f"`cloche recover {sandbox} --node NODE` brings it to another"
+    if state.node != node:
+        how = "is being recovered" if is_recovering(state) else f"is {state.status}"
+        return f"; sandbox {sandbox!r} {how} on node {state.node!r}: send it again"
+    if state.status in (Status.RUNNING, Status.PAUSED, Status.CREATING):
+        return f"; sandbox {sandbox!r} is to be recovered on another node: send it again when it runs, or {elsewhere}"
+    return f"; sandbox {sandbox!r}, which is {state.status}, is there: {elsewhere}"
 
 
 class Want(NamedTuple):

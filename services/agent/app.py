@@ -12,6 +12,7 @@ from infra.bus.connection import Bus
 from infra.exclusive import exclusive
 from infra.journal import Journal
 from infra.lifecycles import Lifecycles
+from infra.lost_orders import LostOrders
 from infra.service import Ready
 from infra.settings import Settings
 from infra.usage import Usage
@@ -64,6 +65,7 @@ class AgentApp:
                 lifecycles.on_change(runs.notice)
                 orders = Orders(bus=bus, journal=journal, settings=settings.agent, allowance=allowance, runs=runs)
                 tasks.create_task(take_orders(bus, agent_consumer(settings.node), orders, journal))
+                tasks.create_task(LostOrders(bus, journal, agent_consumer).answer())
                 ready()
                 for sandbox in sorted(removed):
                     await runs.bury(sandbox)

@@ -9,6 +9,7 @@ from infra.bus.broker import make_broker
 from infra.exclusive import exclusive
 from infra.journal import Journal
 from infra.lifecycles import Lifecycles
+from infra.lost_orders import LostOrders
 from infra.netns.entrance import Entrance
 from infra.observing.queues import watch_queue
 from infra.sandbox.providers import load_providers
@@ -57,6 +58,7 @@ class EgressApp:
                 broker = make_broker(bus)
                 add_routes(broker, attachments, gates.handle, journal)
                 await broker.start()
+                tasks.create_task(LostOrders(bus, journal, egress_consumer).answer())
                 try:
                     ready()
                     await asyncio.Event().wait()

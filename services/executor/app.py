@@ -10,6 +10,7 @@ from infra.bus.broker import make_broker
 from infra.exclusive import exclusive
 from infra.journal import Journal
 from infra.lifecycles import Lifecycles
+from infra.lost_orders import LostOrders
 from infra.sandbox.providers import load_providers
 from infra.service import Ready
 from infra.settings import Settings
@@ -68,6 +69,7 @@ class ExecutorApp:
                     _get_ready(tasks, executor, state, settings.node)
                 lifecycles.on_change(lambda state: _get_ready(tasks, executor, state, settings.node))
                 tasks.create_task(take_orders(bus, executor_consumer(settings.node), executor, journal))
+                tasks.create_task(LostOrders(bus, journal, executor_consumer).answer())
                 tasks.create_task(orphans.end())
                 tasks.create_task(tools.copies.sweep())
                 broker = make_broker(bus)

@@ -18,6 +18,7 @@ from infra.bus.strays import sweep
 from infra.exclusive import exclusive
 from infra.journal import Journal
 from infra.lifecycles import Lifecycles
+from infra.lost_orders import LostOrders
 from infra.observing import catalogue
 from infra.observing.queues import watch_queue
 from infra.sandbox.local.uids import UidRange, set_uid_range
@@ -154,6 +155,7 @@ class SpawnerApp:
                 add_routes(broker, spawner, worktrees, journal)
                 await broker.start()
                 tasks.create_task(take_offers(bus, spawner, journal, places.hold_back_s))
+                tasks.create_task(LostOrders(bus, journal, spawner_consumer).answer())
                 tasks.create_task(membership.keep())
                 tasks.create_task(draining.keep())
                 try:
