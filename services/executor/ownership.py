@@ -3,7 +3,7 @@
 from contracts import subjects
 from contracts.errors import Conflict
 from contracts.recovery import is_recovering
-from contracts.state import SandboxState
+from contracts.state import SandboxState, Status
 from infra.bus import reader
 from infra.bus.connection import Bus
 from infra.bus.patience import patiently
@@ -29,7 +29,7 @@ class Ownership:
 
     def notice(self, state: SandboxState) -> None:
         """The log has news of it."""
-        if is_recovering(state) or state.node != self._journal.node:
+        if is_recovering(state) or state.node != self._journal.node or state.status == Status.REMOVED:
             self._known.pop(state.sandbox, None)
 
     async def guard(self, sandbox: str) -> Expect:
