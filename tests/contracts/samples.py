@@ -427,7 +427,9 @@ _ORDERS: dict[str, Order] = {
     "sandbox.resume": sandbox_orders.ResumeSandbox(),
     "sandbox.remove": sandbox_orders.RemoveSandbox(reason="done"),
     "sandbox.snapshot": sandbox_orders.SnapshotSandbox(label="before"),
-    "sandbox.recover": sandbox_orders.RecoverSandbox(reason="died", sequence=40, instance="life-1"),
+    "sandbox.recover": sandbox_orders.RecoverSandbox(
+        reason="died", sequence=40, instance="life-1", lifecycle_sequence=41
+    ),
     "sandbox.fork": sandbox_orders.ForkSandbox(fork="sb-2", sequence=40, spec=msgspec.Raw(b'{"task_id":"other"}')),
     "sandbox.network": sandbox_orders.ChangeNetwork(network=msgspec.Raw(b'{"allowed_hosts":["example.com"]}')),
     "network.approve": network_orders.ApproveNetwork(approval="ask-1", reason="fine", remember=True),
