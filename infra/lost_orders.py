@@ -33,24 +33,33 @@ class LostOrders:
         self._journal = journal
         self._queue_of = queue_of
         self._log = NodeLog(bus)
-        self._answering: dict[str, asyncio.Task[None]] = {}
+        self._news: dict[str, asyncio.Event] = {}
 
     async def answer(self) -> None:
         """For ever."""
         async with asyncio.TaskGroup() as tasks:
             async for entry in reader.read(self._bus, [subjects.node_events()], 1, follow=True):
                 node = subjects.parse_event(entry.subject).scope or ""
-                before = self._answering.get(node)
-                if (before is None or before.done()) and await self._is_lost(node):
-                    self._answering[node] = tasks.create_task(self._answer_for(node))
+                if node not in self._news:
+                    self._news[node] = asyncio.Event()
+                    tasks.create_task(self._answer_for(node, self._news[node]))
+                self._news[node].set()
 
     async def _is_lost(self, node: str) -> bool:
         """As the log has it now."""
         await patiently(self._bus, lambda _: self._log.read())
         return self._log.get(node).standing is Standing.LOST and node != self._journal.node
 
-    async def _answer_for(self, node: str) -> None:
-        """Until it is back. No request is left behind that would be served before its own."""
+    async def _answer_for(self, node: str, news: asyncio.Event) -> None:
+        while True:
+            news.clear()
+            if await self._is_lost(node):
+                await self._until_back(node)
+            else:
+                await news.wait()
+
+    async def _until_back(self, node: str) -> None:
+        """No request is left behind that would be served before the node's own."""
         spec = self._queue_of(node)
         puller = Puller(self._bus, spec.stream, spec.durable)
         async with puller.open():

@@ -107,10 +107,9 @@ class Draining:
         async with self._places:
             try:
                 await self._leave(sandbox)
+                self._moved += not await self._is_mine(sandbox)
             except (ClocheError, OSError) as error:
                 await self._kept(sandbox, str(error)[:REASON])
-                return
-            self._moved += not await self._is_mine(sandbox)
 
     async def _leave(self, sandbox: str) -> None:
         state = await self._journal.lifecycle(sandbox)

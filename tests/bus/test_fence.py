@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from contracts.errors import Conflict
-from infra.bus import reader
+from infra.bus import headers, reader
 from infra.bus.connection import Bus
 from infra.bus.out_stream import OutStream, Right
 from infra.bus.publisher import Expect, append
@@ -51,6 +51,10 @@ async def test_a_writer_that_may_go_on_loses_nothing_and_no_order_by_a_claim(tmp
             await writing
         assert claim in renewed
         assert await _numbers(executor) == list(range(MESSAGES))
+        # Most of the log is such messages, so they are read the quick way.
+        newest = await reader.last(executor, OUTPUT)
+        assert newest is not None
+        assert headers.STORED.fullmatch(newest.headers)
 
 
 async def test_nothing_is_stored_after_a_claim_of_somebody_else(tmp_path: Path) -> None:
