@@ -169,9 +169,17 @@ class Bus:
         return lambda: self._lost.remove(call) if call in self._lost else None
 
     async def aclose(self) -> None:
-        """Sends what is waiting, within a bound, and closes. May be called twice."""
+        """Sends what is waiting, within a bound, and closes. May be called twice; if cancelled, it ends when closed."""
         if self.client.is_closed:
             return
+        # The library swallows a cancellation while it closes, so it gets to see none.
+        closing = asyncio.create_task(self._close())
+        try:
+            await asyncio.shield(closing)
+        finally:
+            await asyncio.wait([closing])
+
+    async def _close(self) -> None:
         try:
             async with asyncio.timeout(DRAIN_TIMEOUT_S):
                 await self.client.drain()
@@ -195,18 +203,29 @@ class Bus:
 
         connecting = asyncio.create_task(self._connect(password, complain))
         either: list[asyncio.Future[Any]] = [connecting, refused]
-        await asyncio.wait(either, timeout=patience_s, return_when=asyncio.FIRST_COMPLETED)
-        if not connecting.done():
-            connecting.cancel()
-            await asyncio.gather(connecting, return_exceptions=True)
-            await self.client.close()
-            why = refused.result() if refused.done() else f"no NATS server answers at {self.url}"
-            raise Unavailable(f"{why} ({self.client.last_error})" if self.client.last_error else why)
-        connecting.result()
-        await self.replies.open()
-        await self.client.flush()
+        try:
+            await asyncio.wait(either, timeout=patience_s, return_when=asyncio.FIRST_COMPLETED)
+            if not connecting.done():
+                raise self._unanswered(refused)
+            connecting.result()
+            await self.replies.open()
+            await self.client.flush()
+        except BaseException:
+            await self._give_up(connecting)
+            raise
         self.epoch = 1
         self._connected.set()
+
+    def _unanswered(self, refused: asyncio.Future[str]) -> Unavailable:
+        why = refused.result() if refused.done() else f"no NATS server answers at {self.url}"
+        return Unavailable(f"{why} ({self.client.last_error})" if self.client.last_error else why)
+
+    async def _give_up(self, connecting: asyncio.Task[None]) -> None:
+        """Else it would be tried for ever. Repeated: `wait_for` drops a cancellation that comes with its answer."""
+        while not connecting.done():
+            connecting.cancel()
+            await asyncio.wait([connecting], timeout=RECONNECT_WAIT_S)
+        await self.client.close()
 
     @property
     def _addresses(self) -> list[str]:
