@@ -1,13 +1,11 @@
 """`cloche` as a process of its own."""
 
 import os
-import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-ROOT = Path(__file__).parents[2]
+from tests.cli.command_line import CommandLine
 
 
 class Ran(NamedTuple):
@@ -19,13 +17,6 @@ class Ran(NamedTuple):
 def cloche(data: Path, *arguments: str, env: Mapping[str, str] | None = None) -> Ran:
     """With nothing of our own environment that speaks of Cloche."""
     surroundings = {name: value for name, value in os.environ.items() if not name.startswith("CLOCHE_")}
-    ran = subprocess.run(
-        [sys.executable, "-m", "services.cli", *arguments],
-        env={**surroundings, "CLOCHE_DATA": str(data), **(env or {})},
-        cwd=ROOT,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return Ran(ran.returncode, ran.stdout, ran.stderr)
+    with CommandLine(arguments, {**surroundings, "CLOCHE_DATA": str(data), **(env or {})}) as line:
+        out, err = line.communicate()
+        return Ran(line.wait(), out.decode(), err.decode())

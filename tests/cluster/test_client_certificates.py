@@ -1,7 +1,6 @@
 """A server that asks clients for a certificate, beside their password."""
 
 import contextlib
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,27 +8,25 @@ import pytest
 
 from contracts.errors import Invalid, Unavailable
 from infra.access import open_as
-from infra.embedded import process
+from infra.nats.servers import Server, on_free_ports
 from infra.settings import Settings, load
 from tests.cluster.command_line import cloche
-from tests.cluster.servers import free_ports
 
 
 @contextlib.contextmanager
 def _server(directory: Path, environment: dict[str, str]) -> Iterator[None]:
     """Fills `environment` with what its clients need."""
-    port = free_ports(1)[0]
+    [address] = on_free_ports(1)
     out = directory / "nats"
-    more = ("--server", f"one=127.0.0.1:{port}", "--make-certificates", "--verify-clients")
+    more = ("--server", f"{address.name}={address.host}:{address.port}", "--make-certificates", "--verify-clients")
     ran = cloche(directory / "data", "nats", "config", "--out", str(out), *more)
     environment |= dict(line.split("=", 1) for line in ran.out.splitlines())
-    with (directory / "log").open("wb") as log:
-        running = subprocess.Popen([process.binary(), "-c", out / "one.conf"], stdout=log, stderr=log)
-        try:
-            yield
-        finally:
-            running.kill()
-            running.wait()
+    server = Server(address, out)
+    server.start()
+    try:
+        yield
+    finally:
+        server.kill()
 
 
 def _settings(environment: dict[str, str], directory: Path, *without: str) -> Settings:

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import json
-import signal
 import socket
 from collections.abc import AsyncIterator
 
@@ -12,7 +11,6 @@ import pytest_asyncio
 from msgspec.structs import replace
 
 from contracts.errors import Unavailable
-from contracts.streams import Limits
 from contracts.subjects import FAMILIES as EVENT_FAMILIES
 from infra.access import open_as
 from infra.bus import tls
@@ -21,7 +19,6 @@ from infra.bus.errors import Denied, NobodyAnswers
 from infra.bus.out_stream import OutStream
 from infra.bus.publisher import append
 from infra.bus.survey import survey
-from infra.embedded import secrets
 from infra.embedded.users import FAMILIES
 from infra.nats import addresses
 from infra.nats.certificates import Authority
@@ -36,7 +33,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Cluster]:
-    async with cluster_in(tmp_path_factory.mktemp("cluster"), limits=Limits(replicas=3)) as made:
+    async with cluster_in(tmp_path_factory.mktemp("cluster"), replicas=3) as made:
         yield made
 
 
@@ -45,7 +42,7 @@ async def test_each_user_writes_its_own_families_and_no_other_at_any_server(clus
     before = await stored(admin)
     written = 0
     for number, (user, own) in enumerate(FAMILIES.items()):
-        bus = await cluster.connect(user, only=NAMES[number % 3])
+        bus = await cluster.connect(user, only=[NAMES[number % 3]])
         for family in EVENT_FAMILIES:
             subject = f"cloche.log.sb1.{family}.happened"
             if family in own:
@@ -76,8 +73,8 @@ async def test_a_client_with_another_ca_is_told_so(cluster: Cluster) -> None:
 
 
 async def test_a_client_without_a_ca_is_told_so(cluster: Cluster) -> None:
-    url = addresses.url(cluster.servers, tls=False)
-    password = secrets.read(cluster.credentials, "client").password
+    url = addresses.url(cluster.where, tls=False)
+    password = cluster.password("client")
     with pytest.raises(Unavailable, match="name its CA by CLOCHE_CA"):
         await connect(url, "client", password, "client", patience_s=READY_S)
 
@@ -90,7 +87,7 @@ async def test_a_wrong_password_is_told_so(cluster: Cluster) -> None:
 
 async def test_words_that_are_not_tls_never_reach_the_server(cluster: Cluster) -> None:
     def ask() -> bytes:
-        with socket.create_connection(("127.0.0.1", cluster.servers[0].port)) as plain:
+        with socket.create_connection(("127.0.0.1", cluster.where[0].port)) as plain:
             plain.recv(65_536)
             plain.sendall(b'CONNECT {"user": "client", "pass": "x"}\r\nPING\r\n')
             return b"" if plain.recv(1) == b"" else b"answered"
@@ -121,7 +118,7 @@ async def test_what_is_published_through_the_kill_of_a_leader_is_stored_once_and
     stream = OutStream(bus)
     acks = [await stream.send("cloche.log.sb2.command.output", b"x" * 1000, f"kill.{number}") for number in range(50)]
     leader = await cluster.leader(admin)
-    cluster.kill(leader)
+    cluster.servers[leader].kill()
     for number in range(50, 300):
         acks.append(await stream.send("cloche.log.sb2.command.output", b"x" * 1000, f"kill.{number}"))
     await stream.flush()
@@ -132,8 +129,8 @@ async def test_what_is_published_through_the_kill_of_a_leader_is_stored_once_and
     assert await stored(admin) == before + 300
     guarded = await append(bus, "cloche.log.sb2.command.output", b"", "kill.299", timeout_s=READY_S)
     assert guarded.duplicate
-    cluster.start(leader)
-    await cluster.whole(Limits(replicas=3))
+    cluster.servers[leader].start()
+    await cluster.whole()
 
 
 async def test_provisioning_again_changes_nothing(cluster: Cluster) -> None:
@@ -179,10 +176,9 @@ async def test_a_node_is_added_while_everything_runs(cluster: Cluster) -> None:
     request = "CONSUMER.INFO.CLOCHE_COMMANDS.spawner-second"
     with pytest.raises((Denied, NobodyAnswers)):
         await spawner.api(request)
-    cluster.write(("local", "second"))
-    for name in NAMES:
-        cluster.signal(name, signal.SIGHUP)
-    await cluster.provision(Limits(replicas=3), ("local", "second"))
+    cluster.nodes = ("local", "second")
+    cluster.reload()
+    await cluster.provision(3)
 
     async def may_take_orders() -> bool:
         try:
@@ -197,9 +193,7 @@ async def test_a_node_is_added_while_everything_runs(cluster: Cluster) -> None:
 async def test_a_password_is_changed_while_everything_runs(cluster: Cluster) -> None:
     async with open_as(cluster.settings(), "guardian") as guardian:
         (cluster.credentials / "guardian.json").unlink()
-        cluster.write(("local", "second"))
         epoch = guardian.epoch
-        for name in NAMES:
-            cluster.signal(name, signal.SIGHUP)
+        cluster.reload()
         await until(lambda: guardian.epoch > epoch)
         assert (await append(guardian, "cloche.log.sb4.guardian.observed", b"{}", "renewed", timeout_s=READY_S)).seq

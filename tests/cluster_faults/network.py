@@ -51,6 +51,10 @@ class Network:
     def heal(self, host: str) -> None:
         _ip("-n", self._switch, "link", "set", f"p-{host}", "up")
 
+    def run_on(self, host: str) -> list[str]:
+        """The command that runs another there."""
+        return ["ip", "netns", "exec", self.namespace(host)]
+
     @contextlib.contextmanager
     def inside(self, host: str) -> Iterator[None]:
         """This thread, and what it starts, is on the host."""

@@ -8,9 +8,9 @@ from rich.progress import Progress
 
 from infra.embedded.realm import Realm
 from infra.embedded.users import ADMIN, login_name
+from infra.nats.servers import Servers, on_free_ports
 from services.cli.bench.figure import Figure
 from services.cli.bench.percentile import median, percentile
-from services.cli.bench.servers import Servers, servers_in
 from services.cli.bench.sizes import Sizes
 from services.cli.bench.writers import Rate, together
 from services.cli.bench.writing import Job
@@ -22,9 +22,10 @@ WHOLE = "whole"
 
 async def replicas(place: Path, sizes: Sizes, progress: Progress) -> list[Figure]:
     """By one writer: others would wait for the same disk."""
-    async with servers_in(place / "copies", 3, realms=[Realm(), Realm(name=ALONE), Realm(name=THRICE)]) as servers:
-        await servers.provision(1, ["local"], ALONE)
-        await servers.provision(3, ["local"], THRICE)
+    realms = [Realm(), Realm(name=ALONE), Realm(name=THRICE)]
+    async with Servers(place / "copies", on_free_ports(3), realms=realms) as servers:
+        await servers.provision(1, ALONE)
+        await servers.provision(3, THRICE)
         rates = await _in_turns(servers, [[THRICE], [ALONE]], sizes, progress, "copies")
     return _figures("kept by three servers (R3)", "by one of them (R1)", rates)
 
@@ -33,9 +34,9 @@ async def partitions(place: Path, sizes: Sizes, progress: Progress) -> list[Figu
     """By as many writers as there are logs, of one server."""
     parts = tuple(f"part{number}" for number in range(sizes.partitions))
     realms = [Realm(), *(Realm(name=name) for name in (WHOLE, *parts))]
-    async with servers_in(place / "parts", 1, realms=realms) as servers:
+    async with Servers(place / "parts", on_free_ports(1), realms=realms) as servers:
         for realm in (WHOLE, *parts):
-            await servers.provision(1, ["local"], realm)
+            await servers.provision(1, realm)
         rates = await _in_turns(servers, [parts, [WHOLE] * len(parts)], sizes, progress, "partitions")
     return _figures(f"by {len(parts)} writers to {len(parts)} logs", "to one log", rates)
 
