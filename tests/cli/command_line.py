@@ -5,7 +5,7 @@ import os
 import runpy
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import BinaryIO, Self
 
@@ -28,7 +28,9 @@ class CommandLine:
         stdin: int = subprocess.DEVNULL,
         stdout: int = subprocess.PIPE,
         stderr: int = subprocess.PIPE,
+        begin: Callable[[], object] | None = None,
     ) -> None:
+        """`begin` is called in its process, before anything else."""
         self._arguments = tuple(arguments)
         self.stdin: BinaryIO | None = None
         self.stdout: BinaryIO | None = None
@@ -49,7 +51,7 @@ class CommandLine:
                 reading, stderr = os.pipe()
                 closing.callback(os.close, stderr)
                 self.stderr = os.fdopen(reading, "rb")
-            self._process = fork(Birth(env, os.getcwd(), (stdin, stdout, stderr)), _run, self._arguments)
+            self._process = fork(Birth(env, os.getcwd(), (stdin, stdout, stderr)), _run, self._arguments, begin)
 
     @property
     def pid(self) -> int:
@@ -111,6 +113,8 @@ def _read(stream: BinaryIO | None) -> bytes:
     return b"" if stream is None else stream.read()
 
 
-def _run(arguments: Sequence[str]) -> None:
+def _run(arguments: Sequence[str], begin: Callable[[], object] | None) -> None:
+    if begin is not None:
+        begin()
     sys.argv = [ENTRANCE, *arguments]
     runpy.run_module(ENTRANCE, run_name="__main__", alter_sys=True)

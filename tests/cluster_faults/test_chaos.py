@@ -12,46 +12,43 @@ from typing import NamedTuple
 import pytest
 import pytest_asyncio
 
+from contracts.streams import LOG_STREAM
 from contracts.verifying import Trust
 from infra.bus import reader
-from infra.bus.connection import Bus
 from infra.client import Cloche
 from infra.log.live import LiveView
+from infra.settings import Durability
 from infra.verify.log import verify_log
 from tests.audit.rig import checkpoints
 from tests.bus.servers import until
-from tests.cluster_faults import nodes, servers
-from tests.cluster_faults.network import Network
-from tests.cluster_faults.nodes import ClusterNode, nodes_in
-from tests.cluster_faults.servers import Cluster, cluster_in
+from tests.cluster_faults import nodes
+from tests.cluster_faults.lab import Lab, lab_in
+from tests.cluster_faults.nodes import nodes_in
 from tests.cluster_faults.work import Work
+from tests.nodes.joined import JoinedNode
 
 pytestmark = [pytest.mark.timeout(900), pytest.mark.asyncio(loop_scope="module")]
 
 COMMANDS = int(os.environ.get("CLOCHE_CHAOS_COMMANDS", "200"))
 CUT_S = 30.0
-CLIENT = "client"
 
 
 class Place(NamedTuple):
-    network: Network
-    cluster: Cluster
-    nodes: dict[str, ClusterNode]
+    lab: Lab
+    nodes: dict[str, JoinedNode]
     cloche: Cloche
-    admin: Bus
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def place(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Place]:
+    """As in production: TLS between servers and to clients, and nothing is acknowledged before two disks have it."""
     directory = tmp_path_factory.mktemp("chaos")
-    with Network((*servers.NAMES, *nodes.NAMES, CLIENT)) as network, network.inside(CLIENT):
-        async with (
-            cluster_in(directory / "nats", network, nodes=nodes.NAMES) as cluster,
-            nodes_in(directory, cluster, network) as found,
-            Cloche.connect(found["n1"].settings) as cloche,
-            await cluster.connect("admin") as admin,
-        ):
-            yield Place(network, cluster, found, cloche, admin)
+    async with (
+        lab_in(directory / "nats", nodes=nodes.NAMES, durability=Durability.DISK) as lab,
+        nodes_in(directory, lab) as found,
+        Cloche.connect(found["n1"].settings) as cloche,
+    ):
+        yield Place(lab, found, cloche)
 
 
 def say(words: str) -> None:
@@ -60,18 +57,12 @@ def say(words: str) -> None:
 
 async def kill_a_server(place: Place) -> None:
     """The one that leads the log."""
-    leader = await place.cluster.leader(place.admin)
-    place.cluster.servers[leader].kill()
-    await until_another_leads(place, leader)
-    place.cluster.servers[leader].start()
-    await place.cluster.whole(place.admin)
-
-
-async def until_another_leads(place: Place, before: str) -> None:
-    async def leads() -> bool:
-        return await place.cluster.leader(place.admin) != before
-
-    await until(leads, seconds=60)
+    cluster = place.lab.cluster
+    leader = await cluster.leader(place.lab.admin)
+    cluster.servers[leader].kill()
+    assert await cluster.leader(place.lab.admin) != leader
+    cluster.servers[leader].start()
+    await cluster.whole(LOG_STREAM)
 
 
 async def kill_a_nodes_services(place: Place) -> None:
@@ -80,15 +71,15 @@ async def kill_a_nodes_services(place: Place) -> None:
 
 
 async def cut_one_server_and_one_node(place: Place) -> None:
-    leader = await place.cluster.leader(place.admin)
+    leader = await place.lab.cluster.leader(place.lab.admin)
     for host in (leader, "n2"):
-        place.network.cut(host)
+        place.lab.network.cut(host)
     try:
         await asyncio.sleep(CUT_S)  # The fault itself, not a wait for something.
     finally:
         for host in (leader, "n2"):
-            place.network.heal(host)
-    await place.cluster.whole(place.admin)
+            place.lab.network.heal(host)
+    await place.lab.cluster.whole(LOG_STREAM)
 
 
 async def kill_a_whole_node(place: Place) -> None:
@@ -98,10 +89,10 @@ async def kill_a_whole_node(place: Place) -> None:
 
 
 async def restart_all_in_turn(place: Place) -> None:
-    for server in place.cluster.servers.values():
+    for server in place.lab.cluster.servers.values():
         server.kill(signal.SIGTERM)
         server.start()
-        await place.cluster.whole(place.admin)
+        await place.lab.cluster.whole(LOG_STREAM)
         say(f"{server.address.name} again")
     for node in place.nodes.values():
         await node.end(signal.SIGTERM)

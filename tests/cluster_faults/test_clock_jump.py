@@ -13,14 +13,13 @@ import pytest
 from contracts.verifying import Trust
 from infra import clock
 from infra.client import Cloche
-from infra.embedded import secrets
 from infra.log.live import LiveView
 from infra.verify.log import verify_log
 from tests.bus.servers import nats_in
 from tests.cluster_faults.ack_proxy import Mode
-from tests.cluster_faults.nodes import ClusterNode
 from tests.cluster_faults.test_ack_lost import SUBJECT, forgets_at_once, impatient, publishing, stored
 from tests.cluster_faults.work import Work
+from tests.nodes.joined import JoinedNode, values_of
 
 __all__ = ["impatient"]
 
@@ -28,6 +27,7 @@ from infra.bus.publisher import Ack, append
 
 HOUR_S = 3600.0
 JUMPS = [HOUR_S, -HOUR_S]
+CONFIG = "[intervals]\nhealth_s = 0.5\n"
 
 
 @pytest.mark.usefixtures("impatient")
@@ -65,8 +65,7 @@ async def test_no_command_and_no_sandbox_ends_because_a_nodes_clock_jumps(tmp_pa
     wrong = tmp_path / "wrong"
     wrong.write_text("0")
     async with nats_in(tmp_path / "nats", nodes=("n1",)) as server:
-        credentials = secrets.directory(server.data)
-        node = ClusterNode("n1", tmp_path / "n1", server.url, credentials, partial(skew, wrong))
+        node = JoinedNode("n1", tmp_path / "n1", values_of(server), CONFIG, partial(skew, wrong))
         try:
             await node.start()
             async with Cloche.connect(node.settings) as cloche:

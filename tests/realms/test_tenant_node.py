@@ -1,24 +1,16 @@
 """A tenant's own node on servers that others share, from the configuration to a command's output."""
 
 import json
-import os
-import signal
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from contracts.queries import ListSandboxes
 from infra.client import Cloche
 from infra.embedded import secrets
 from infra.embedded.server import EmbeddedServer
-from infra.keeper.launcher import end_keeper
 from infra.provisioning import provision_realms
-from tests.cli.command_line import CommandLine
 from tests.cli.shell import Shell
-from tests.services.node import DEFAULTS, end_sandboxes, settings_in
-
-PATIENCE_S = 120.0
+from tests.nodes.joined import JoinedNode
+from tests.services.node import settings_in
 
 
 def test_the_configuration_of_servers_has_every_realm_and_partition(tmp_path: Path) -> None:
@@ -42,43 +34,16 @@ async def test_a_tenant_has_a_node_of_its_own_and_nobody_else_sees_it(tmp_path: 
     async with EmbeddedServer.of(operator) as server:
         await provision_realms(operator)
         values = {
-            "CLOCHE_DATA": str(tmp_path / "node"),
             "CLOCHE_URL": server.url,
             "CLOCHE_CREDS": str(secrets.directory(operator.data)),
             "CLOCHE_REALM": "acme",
         }
-        tenant = settings_in(tmp_path / "node", **values)
-        try:
-            with _node(values):
-                async with Cloche.connect(tenant) as cloche:
-                    sandbox = await cloche.create(id="ours")
-                    assert (await sandbox.run("echo seen by acme")).stdout == b"seen by acme\n"
-                    assert [each.sandbox for each in (await cloche.sandboxes(ListSandboxes())).sandboxes] == ["ours"]
-        finally:
-            await end_sandboxes(tenant.data)
-            await end_keeper(tenant.data, force=True)
+        async with (
+            JoinedNode("local", tmp_path / "node", values) as node,
+            Cloche.connect(node.settings) as cloche,
+        ):
+            sandbox = await cloche.create(id="ours")
+            assert (await sandbox.run("echo seen by acme")).stdout == b"seen by acme\n"
+            assert [each.sandbox for each in (await cloche.sandboxes(ListSandboxes())).sandboxes] == ["ours"]
         async with Cloche.connect(operator) as others:
             assert [told async for told in others.everything()] == []
-
-
-@contextmanager
-def _node(values: dict[str, str]) -> Iterator[None]:
-    with CommandLine(["node"], {**os.environ, **DEFAULTS, **values}) as line:
-        try:
-            _until_up(line)
-            yield
-        finally:
-            line.send_signal(signal.SIGKILL)
-
-
-def _until_up(line: CommandLine) -> None:
-    said: list[str] = []
-    assert line.stderr is not None
-    killer = threading.Timer(PATIENCE_S, line.kill)
-    killer.start()
-    for raw in line.stderr:
-        said.append(raw.decode())
-        if "Ctrl-C" in said[-1]:
-            killer.cancel()
-            return
-    raise AssertionError(said)

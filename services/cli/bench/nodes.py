@@ -1,9 +1,7 @@
 """One, two and four nodes on one machine, against one server: commands in a second, and how long one of them takes."""
 
 import asyncio
-import os
 import random
-import sys
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -12,18 +10,16 @@ from pathlib import Path
 from msgspec import Struct
 from rich.progress import Progress
 
-from contracts.errors import Unavailable
 from infra.client import Cloche, Sandbox
-from infra.keeper.launcher import end_keeper
-from infra.sandbox.providers import load_providers
-from infra.settings import CONFIG_FILE, Settings, load
+from infra.nats.servers import Servers, on_free_ports
 from services.cli.bench.figure import Figure
+from services.cli.bench.node_process import NodeProcess
 from services.cli.bench.percentile import median, percentile
-from services.cli.bench.servers import Servers, servers_in
 from services.cli.bench.sizes import Sizes
 
 AT_ONCE = 8
-END_S = 30.0
+LOCAL = {"CLOCHE_ISOLATION": "local", "CLOCHE_POOL": "0"}
+CONFIG = "max_sandboxes = {most}\ngateway = {{ enabled = false }}\n"
 
 
 class Speed(Struct, frozen=True, kw_only=True):
@@ -52,75 +48,16 @@ async def nodes(place: Path, sizes: Sizes, progress: Progress) -> list[Figure]:
 async def _group(place: Path, count: int, sandboxes: int) -> AsyncIterator[list[Sandbox]]:
     names = [f"node{number}" for number in range(count)]
     async with AsyncExitStack() as running:
-        servers = await running.enter_async_context(servers_in(place / "servers", 1, nodes=names))
-        await servers.provision(1, names)
+        servers = await running.enter_async_context(Servers(place / "servers", on_free_ports(1), nodes=names))
+        await servers.provision(1)
+        # So that each has its share.
+        config = CONFIG.format(most=-(-sandboxes // count))
         for name in names:
-            await running.enter_async_context(_node(place / name, name, servers, -(-sandboxes // count)))
-        settings = load(_environment(place / names[0], names[0], servers))
-        cloche = await running.enter_async_context(Cloche.connect(settings))
+            environment = {**servers.environment(), **LOCAL, "CLOCHE_NODE": name}
+            node = await asyncio.to_thread(NodeProcess, place / name, environment, config)
+            await running.enter_async_context(node)
+        cloche = await running.enter_async_context(Cloche.connect(node.settings))
         yield [await cloche.create() for _ in range(sandboxes)]
-
-
-def _environment(data: Path, name: str, servers: Servers) -> dict[str, str]:
-    own = {
-        "CLOCHE_DATA": str(data),
-        "CLOCHE_NODE": name,
-        "CLOCHE_URL": servers.url,
-        "CLOCHE_CREDS": str(servers.credentials),
-        "CLOCHE_ISOLATION": "local",
-        "CLOCHE_POOL": "0",
-    }
-    return {**os.environ, **own}
-
-
-@asynccontextmanager
-async def _node(data: Path, name: str, servers: Servers, most: int) -> AsyncIterator[None]:
-    """With room for `most` sandboxes, so that each node has its share."""
-    await asyncio.to_thread(data.mkdir, mode=0o700, parents=True)
-    await asyncio.to_thread(
-        (data / CONFIG_FILE).write_text, f"max_sandboxes = {most}\ngateway = {{ enabled = false }}\n"
-    )
-    environment = _environment(data, name, servers)
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "services.cli", "node", stderr=asyncio.subprocess.PIPE, env=environment
-    )
-    assert process.stderr is not None
-    draining = None
-    try:
-        await _ready(process.stderr, name)
-        draining = asyncio.create_task(_drain(process.stderr))
-        yield
-    finally:
-        if process.returncode is None:
-            process.terminate()
-        async with asyncio.timeout(END_S):
-            await process.wait()
-        if draining is not None:
-            await draining
-        await _end(load(environment))
-
-
-async def _ready(words: asyncio.StreamReader, name: str) -> None:
-    said = b""
-    async for line in words:
-        said = line
-        if line.startswith(b"Ctrl-C"):
-            return
-    raise Unavailable(f"{name} does not start: {said.decode('utf-8', 'replace').strip()}")
-
-
-async def _drain(words: asyncio.StreamReader) -> None:
-    """What a node says goes nowhere; unread, it would hold the node up."""
-    while await words.read(65_536):
-        pass
-
-
-async def _end(settings: Settings) -> None:
-    async with load_providers(settings.data) as providers:
-        for provider in providers.values():
-            for sandbox in await provider.sandboxes():
-                await provider.remove(sandbox)
-    await end_keeper(settings.data, force=True)
 
 
 async def _measured(count: int, sandboxes: Sequence[Sandbox], commands: int) -> Speed:
