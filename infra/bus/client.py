@@ -43,6 +43,7 @@ class Client(nats.aio.client.Client):
     - A client that was given certificates to trust tells its password to no server without TLS. The library does.
     - What waited in a process that was stopped meanwhile is not sent (see `freshness`).
     - Where TLS fails with one server, the next is tried. The library waits for ever.
+    - An attempt to connect that fails is closed before the next. The library leaves it open until it is collected.
     - `tap` hands over messages without a queue, a task and parsed headers: several times faster on hot paths.
     """
 
@@ -52,6 +53,8 @@ class Client(nats.aio.client.Client):
         self._taps: dict[int, Tap] = {}
 
     async def _connect_to_server(self, s: Srv) -> None:
+        if isinstance(self._transport, FencedTransport):
+            self._transport.abort()
         self.freshness.renew()
         await super()._connect_to_server(s)
         if type(self._transport) is TcpTransport:

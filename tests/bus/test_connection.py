@@ -1,8 +1,11 @@
 """Opening and closing a connection, called off at any moment."""
 
 import asyncio
+import os
+import signal
 from collections.abc import Awaitable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -52,6 +55,29 @@ async def test_a_connection_that_is_called_off_while_it_opens_leaves_nothing(tmp
         for turns in range(1, MOMENTS):
             await _called_off(_visit(server), turns)
             await until(lambda: asyncio.all_tasks() <= before)
+
+
+async def test_an_attempt_that_is_not_answered_is_closed_before_the_next(tmp_path: Path) -> None:
+    """As with a server that was cut off: who connects to it is let in, and hears nothing."""
+    async with nats_in(tmp_path) as server:
+        bus = await _connect(server)
+        bus.client.options["connect_timeout"] = 0.05
+        os.kill(server.embedded.pid, signal.SIGSTOP)
+        await bus.client.break_off()
+        tried: list[asyncio.StreamWriter] = []
+
+        def has_tried_again() -> bool:
+            transport: Any = bus.client._transport
+            if transport._io_writer not in tried:
+                tried.append(transport._io_writer)
+            return len(tried) == 4
+
+        await until(has_tried_again)
+        assert all(writer.is_closing() for writer in tried[:-1])
+        os.kill(server.embedded.pid, signal.SIGCONT)
+        bus.client.options["connect_timeout"] = ENDS_S
+        await bus.wait_connected()
+        await bus.aclose()
 
 
 async def test_nobody_goes_on_trying_to_connect_after_it_was_called_off() -> None:
