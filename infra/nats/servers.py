@@ -8,7 +8,7 @@ import socket
 import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Literal, Self
+from typing import Self
 
 from contracts.errors import Unavailable
 from contracts.streams import Limits
@@ -154,10 +154,10 @@ class Servers:
         bus = await connect(url, login, password, CLIENT, patience_s=READY_S, tls=tls.context(url, self.ca))
         return await self._open.enter_async_context(bus)
 
-    async def provision(self, replicas: Literal[1, 3], realm: str = "") -> None:
+    async def provision(self, limits: Limits, realm: str = "") -> None:
         """Tried until the servers have found each other. Raises `Unavailable` when they do not."""
         async with await self.connect(ADMIN, realm=realm) as admin:
-            await provision(admin, Limits(replicas=replicas), self.nodes, wait_s=READY_S)
+            await provision(admin, limits, self.nodes, wait_s=READY_S)
 
 
 def on_free_ports(count: int) -> tuple[ServerAddress, ...]:

@@ -90,7 +90,7 @@ async def test_it_goes_into_an_empty_store_only_and_all_of_it_or_nothing(tmp_pat
 
 async def test_three_servers_are_taken_and_put_back_with_three_copies_and_with_one(tmp_path: Path) -> None:
     path = tmp_path / "backup"
-    async with cluster_in(tmp_path / "three", replicas=3) as cluster:
+    async with cluster_in(tmp_path / "three", limits=THREE) as cluster:
         admin, executor = await cluster.connect("admin"), await cluster.connect("executor")
         settings = Settings(data=tmp_path / "own", limits=THREE)
         backup = await taken_while_writing(admin, executor, settings, path)

@@ -4,26 +4,26 @@ import contextlib
 import signal
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
-from typing import Literal
 
-from contracts.errors import ClocheError
+from contracts.errors import ClocheError, Unavailable
 from contracts.streams import LOG_STREAM, Limits
 from infra.bus.connection import Bus
 from infra.bus.copies import settle
 from infra.bus.provision import wanted
 from infra.embedded.users import ADMIN
 from infra.nats.addresses import ServerAddress
-from infra.nats.servers import READY_S, Servers, on_free_ports
+from infra.nats.servers import Servers, on_free_ports
 from infra.settings import Durability, Settings, load
 from tests.bus.servers import until
 
 NAMES = ("n1", "n2", "n3")
+READY_S = 240.0
 
 
 class Cluster(Servers):
     """Made by `cluster_in`."""
 
-    replicas: Literal[1, 3] = 3
+    limits = Limits(replicas=3)
 
     def settings(self) -> Settings:
         """Of a client in this process."""
@@ -35,29 +35,29 @@ class Cluster(Servers):
         for server in self.servers.values():
             server.send(signal.SIGHUP)
 
-    async def provision(self, replicas: Literal[1, 3], realm: str = "") -> None:
+    async def provision(self, limits: Limits, realm: str = "") -> None:
         """Back when every copy is whole."""
-        await super().provision(replicas, realm)
-        self.replicas = replicas
-        await self.whole()
+        await super().provision(limits, realm)
+        self.limits = limits
+        async with await self.connect(ADMIN) as admin:
+            await self.whole(admin)
 
-    async def whole(self, *streams: str) -> None:
+    async def whole(self, admin: Bus, *streams: str) -> None:
         """Back when every server has every copy, of all or of these streams."""
-        want = wanted(Limits(replicas=self.replicas), self.nodes)
+        want = wanted(self.limits, self.nodes)
         names = streams or [config["name"] for config in want.streams]
         consumers = () if streams else want.consumers
-        async with await self.connect(ADMIN) as admin:
-            await settle(admin, names, consumers, self.replicas, wait_s=READY_S, tell=lambda _: None)
+        await settle(admin, names, consumers, self.limits.replicas, wait_s=READY_S, tell=lambda _: None)
 
-    async def leader(self, admin: Bus, stream: str = LOG_STREAM) -> str:
-        """Waits until there is one that runs."""
+    async def leader(self, admin: Bus, stream: str = LOG_STREAM, *, but: str = "") -> str:
+        """Waits until there is one that runs, another than `but`."""
         found = ""
 
         async def is_known() -> bool:
             nonlocal found
             with contextlib.suppress(ClocheError):
                 found = str((await admin.api(f"STREAM.INFO.{stream}", timeout=2))["cluster"].get("leader", ""))
-            return found in self.servers and self.servers[found].runs
+            return found in self.servers and found != but and self.servers[found].runs
 
         await until(is_known, seconds=READY_S)
         return found
@@ -65,12 +65,16 @@ class Cluster(Servers):
     async def step_down(self, admin: Bus, stream: str = LOG_STREAM) -> None:
         """Back when another leads."""
         before = await self.leader(admin, stream)
-        await admin.api(f"STREAM.LEADER.STEPDOWN.{stream}")
 
-        async def has_moved() -> bool:
+        async def has_heard() -> bool:
+            """A leader that is new to it may not take orders yet."""
+            with contextlib.suppress(Unavailable):
+                await admin.api(f"STREAM.LEADER.STEPDOWN.{stream}")
+                return True
             return await self.leader(admin, stream) != before
 
-        await until(has_moved, seconds=READY_S)
+        await until(has_heard, seconds=READY_S)
+        await self.leader(admin, stream, but=before)
 
 
 @contextlib.asynccontextmanager
@@ -79,16 +83,16 @@ async def cluster_in(
     *,
     where: Sequence[ServerAddress] | None = None,
     nodes: Sequence[str] = ("local",),
-    replicas: Literal[1, 3] | None = None,
+    limits: Limits | None = None,
     durability: Durability = Durability.PROCESS,
     run_by: Callable[[str], Sequence[str]] = lambda _: (),
 ) -> AsyncIterator[Cluster]:
-    """Three servers, on loopback unless it is said `where`; provisioned where `replicas` are given.
+    """Three servers, on loopback unless it is said `where`; provisioned where `limits` are given.
 
     What is acknowledged is with two of three processes; few tests pull the plug.
     """
     where = where or on_free_ports(3)
     async with Cluster(directory, where, nodes=nodes, durability=durability, secure=True, run_by=run_by) as cluster:
-        if replicas is not None:
-            await cluster.provision(replicas)
+        if limits is not None:
+            await cluster.provision(limits)
         yield cluster

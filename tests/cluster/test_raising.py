@@ -24,7 +24,7 @@ async def _ids(cluster: Cluster) -> list[str]:
 
 
 async def test_copies_are_raised_in_place_and_nothing_is_lost_with_any_one_server(tmp_path: Path) -> None:
-    async with cluster_in(tmp_path, replicas=1) as cluster:
+    async with cluster_in(tmp_path, limits=Limits(replicas=1)) as cluster:
         admin, executor = await cluster.connect("admin"), await cluster.connect("executor")
         client = await cluster.connect("client")
         wrote = [f"m{number}" for number in range(20)]
@@ -33,7 +33,7 @@ async def test_copies_are_raised_in_place_and_nothing_is_lost_with_any_one_serve
         order = "cloche.cmd.local.sb.command.run"
         await append(client, order, b"{}", "order", stream="CLOCHE_COMMANDS", timeout_s=READY_S)
         vitals = (await admin.api("STREAM.INFO.CLOCHE_VITALS"))["state"]["last_seq"]
-        await cluster.provision(3)
+        await cluster.provision(Limits(replicas=3))
         assert await plan(admin, wanted(Limits(replicas=3), ["local"])) == []
         assert (await admin.api("STREAM.INFO.CLOCHE_VITALS"))["state"]["last_seq"] >= vitals
         waiting = await admin.api("CONSUMER.INFO.CLOCHE_COMMANDS.executor-local")
@@ -44,7 +44,7 @@ async def test_copies_are_raised_in_place_and_nothing_is_lost_with_any_one_serve
             wrote.append(f"without {name}")
             assert await _ids(cluster) == wrote
             cluster.servers[name].start()
-            await cluster.whole()
+            await cluster.whole(admin)
         assert await _ids(cluster) == wrote
 
 

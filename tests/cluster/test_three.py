@@ -11,6 +11,7 @@ import pytest_asyncio
 from msgspec.structs import replace
 
 from contracts.errors import Unavailable
+from contracts.streams import Limits
 from contracts.subjects import FAMILIES as EVENT_FAMILIES
 from infra.access import open_as
 from infra.bus import tls
@@ -33,7 +34,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Cluster]:
-    async with cluster_in(tmp_path_factory.mktemp("cluster"), replicas=3) as made:
+    async with cluster_in(tmp_path_factory.mktemp("cluster"), limits=Limits(replicas=3)) as made:
         yield made
 
 
@@ -130,7 +131,7 @@ async def test_what_is_published_through_the_kill_of_a_leader_is_stored_once_and
     guarded = await append(bus, "cloche.log.sb2.command.output", b"", "kill.299", timeout_s=READY_S)
     assert guarded.duplicate
     cluster.servers[leader].start()
-    await cluster.whole()
+    await cluster.whole(admin)
 
 
 async def test_provisioning_again_changes_nothing(cluster: Cluster) -> None:
@@ -178,7 +179,7 @@ async def test_a_node_is_added_while_everything_runs(cluster: Cluster) -> None:
         await spawner.api(request)
     cluster.nodes = ("local", "second")
     cluster.reload()
-    await cluster.provision(3)
+    await cluster.provision(Limits(replicas=3))
 
     async def may_take_orders() -> bool:
         try:

@@ -4,6 +4,7 @@ import contextlib
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
+from contracts.streams import Limits
 from infra.bus.connection import Bus
 from infra.nats.addresses import ServerAddress
 from infra.settings import Durability
@@ -34,6 +35,11 @@ async def lab_in(
     with Network((*SERVERS, *nodes, CLIENT)) as network, network.inside(CLIENT):
         where = [ServerAddress(name=name, host=network.address(name)) for name in SERVERS]
         async with cluster_in(
-            directory, where=where, nodes=nodes or ("n1",), replicas=3, durability=durability, run_by=network.run_on
+            directory,
+            where=where,
+            nodes=nodes or ("n1",),
+            limits=Limits(replicas=3),
+            durability=durability,
+            run_by=network.run_on,
         ) as cluster:
             yield Lab(network, cluster, await cluster.connect("admin"))

@@ -1,6 +1,7 @@
 """Three servers and three nodes, each on a host of its own, struck one after another while 200 commands run."""
 
 import asyncio
+import contextlib
 import os
 import signal
 import sys
@@ -12,9 +13,11 @@ from typing import NamedTuple
 import pytest
 import pytest_asyncio
 
+from contracts.errors import Unavailable
 from contracts.streams import LOG_STREAM
 from contracts.verifying import Trust
 from infra.bus import reader
+from infra.bus.connection import Bus
 from infra.client import Cloche
 from infra.log.live import LiveView
 from infra.settings import Durability
@@ -30,7 +33,6 @@ from tests.nodes.joined import JoinedNode
 pytestmark = [pytest.mark.timeout(900), pytest.mark.asyncio(loop_scope="module")]
 
 COMMANDS = int(os.environ.get("CLOCHE_CHAOS_COMMANDS", "200"))
-CUT_S = 30.0
 
 
 class Place(NamedTuple):
@@ -60,9 +62,9 @@ async def kill_a_server(place: Place) -> None:
     cluster = place.lab.cluster
     leader = await cluster.leader(place.lab.admin)
     cluster.servers[leader].kill()
-    assert await cluster.leader(place.lab.admin) != leader
+    await cluster.leader(place.lab.admin, but=leader)
     cluster.servers[leader].start()
-    await cluster.whole(LOG_STREAM)
+    await cluster.whole(place.lab.admin, LOG_STREAM)
 
 
 async def kill_a_nodes_services(place: Place) -> None:
@@ -71,15 +73,27 @@ async def kill_a_nodes_services(place: Place) -> None:
 
 
 async def cut_one_server_and_one_node(place: Place) -> None:
-    leader = await place.lab.cluster.leader(place.lab.admin)
+    """Until the others have another leader, and have stored something by it."""
+    cluster, network = place.lab.cluster, place.lab.network
+    leader = await cluster.leader(place.lab.admin)
+    others = await place.lab.connect("admin", servers=[name for name in cluster.servers if name != leader])
     for host in (leader, "n2"):
-        place.lab.network.cut(host)
+        network.cut(host)
     try:
-        await asyncio.sleep(CUT_S)  # The fault itself, not a wait for something.
+        await cluster.leader(others, but=leader)
+        before = (await reader.bounds(others)).last
+        await until(partial(_goes_on, others, before), seconds=60)
     finally:
         for host in (leader, "n2"):
-            place.lab.network.heal(host)
-    await place.lab.cluster.whole(LOG_STREAM)
+            network.heal(host)
+    say("healed")
+    await cluster.whole(place.lab.admin, LOG_STREAM)
+
+
+async def _goes_on(bus: Bus, before: int) -> bool:
+    with contextlib.suppress(Unavailable):
+        return (await reader.bounds(bus)).last > before
+    return False
 
 
 async def kill_a_whole_node(place: Place) -> None:
@@ -92,7 +106,7 @@ async def restart_all_in_turn(place: Place) -> None:
     for server in place.lab.cluster.servers.values():
         server.kill(signal.SIGTERM)
         server.start()
-        await place.lab.cluster.whole(LOG_STREAM)
+        await place.lab.cluster.whole(place.lab.admin, LOG_STREAM)
         say(f"{server.address.name} again")
     for node in place.nodes.values():
         await node.end(signal.SIGTERM)
@@ -113,9 +127,9 @@ async def until_proven(place: Place) -> None:
 STRIKES = {
     kill_a_server: 0.5,
     kill_a_nodes_services: 0.5,
-    cut_one_server_and_one_node: 2.5,
+    cut_one_server_and_one_node: 1.0,
     kill_a_whole_node: 0.8,
-    restart_all_in_turn: 1.0,
+    restart_all_in_turn: 0.6,
 }
 """And how long commands wait after each line meanwhile, so that some run from its beginning to its end."""
 

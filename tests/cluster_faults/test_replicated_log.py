@@ -121,7 +121,7 @@ async def test_rivals_for_one_guard_have_one_winner_while_the_leader_changes(lab
 
 async def test_who_reads_from_a_server_that_lags_behind_waits_and_is_told_no_old_end(lab: Lab) -> None:
     executor = await lab.connect("executor", servers=("s1", "s2"))
-    await lab.cluster.whole()
+    await lab.cluster.whole(lab.admin)
     if await lab.cluster.leader(lab.admin) == "s3":
         await lab.cluster.step_down(lab.admin)
     beside = await lab.connect("client", servers=("s3",), host="s3")
@@ -157,7 +157,7 @@ async def test_who_reads_from_a_server_that_lags_behind_waits_and_is_told_no_old
 async def test_orders_are_taken_on_at_once_when_the_leader_of_their_consumer_dies(lab: Lab) -> None:
     """The connection is to another server, and stays: only the silence tells."""
     spec = executor_consumer("n1")
-    await lab.cluster.whole(COMMANDS_STREAM)
+    await lab.cluster.whole(lab.admin, COMMANDS_STREAM)
     info = await lab.admin.api(f"CONSUMER.INFO.{spec.stream}.{spec.durable}")
     leader = info["cluster"]["leader"]
     others = tuple(name for name in lab.cluster.servers if name != leader)
@@ -181,7 +181,7 @@ async def test_orders_are_taken_on_at_once_when_the_leader_of_their_consumer_die
         taking.cancel()
         await asyncio.gather(taking, return_exceptions=True)
         lab.cluster.servers[leader].start()
-    await lab.cluster.whole()
+    await lab.cluster.whole(lab.admin)
 
 
 async def test_commands_of_one_sandbox_go_side_by_side_under_their_guards_while_the_leader_changes(lab: Lab) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from msgspec import Struct
 from rich.progress import Progress
 
+from contracts.streams import Limits
 from infra.client import Cloche, Sandbox
 from infra.nats.servers import Servers, on_free_ports
 from services.cli.bench.figure import Figure
@@ -49,7 +50,7 @@ async def _group(place: Path, count: int, sandboxes: int) -> AsyncIterator[list[
     names = [f"node{number}" for number in range(count)]
     async with AsyncExitStack() as running:
         servers = await running.enter_async_context(Servers(place / "servers", on_free_ports(1), nodes=names))
-        await servers.provision(1)
+        await servers.provision(Limits())
         # So that each has its share.
         config = CONFIG.format(most=-(-sandboxes // count))
         for name in names:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from rich.progress import Progress
 
+from contracts.streams import Limits
 from infra.embedded.realm import Realm
 from infra.embedded.users import ADMIN, login_name
 from infra.nats.servers import Servers, on_free_ports
@@ -24,8 +25,8 @@ async def replicas(place: Path, sizes: Sizes, progress: Progress) -> list[Figure
     """By one writer: others would wait for the same disk."""
     realms = [Realm(), Realm(name=ALONE), Realm(name=THRICE)]
     async with Servers(place / "copies", on_free_ports(3), realms=realms) as servers:
-        await servers.provision(1, ALONE)
-        await servers.provision(3, THRICE)
+        await servers.provision(Limits(), ALONE)
+        await servers.provision(Limits(replicas=3), THRICE)
         rates = await _in_turns(servers, [[THRICE], [ALONE]], sizes, progress, "copies")
     return _figures("kept by three servers (R3)", "by one of them (R1)", rates)
 
@@ -36,7 +37,7 @@ async def partitions(place: Path, sizes: Sizes, progress: Progress) -> list[Figu
     realms = [Realm(), *(Realm(name=name) for name in (WHOLE, *parts))]
     async with Servers(place / "parts", on_free_ports(1), realms=realms) as servers:
         for realm in (WHOLE, *parts):
-            await servers.provision(1, realm)
+            await servers.provision(Limits(), realm)
         rates = await _in_turns(servers, [parts, [WHOLE] * len(parts)], sizes, progress, "partitions")
     return _figures(f"by {len(parts)} writers to {len(parts)} logs", "to one log", rates)
 
