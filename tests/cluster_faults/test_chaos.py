@@ -73,7 +73,7 @@ async def kill_a_nodes_services(place: Place) -> None:
 
 
 async def cut_one_server_and_one_node(place: Place) -> None:
-    """Until the others have another leader, and have stored something by it."""
+    """Until the others have another leader, and have stored something by it. It catches up while the next strike falls."""
     cluster, network = place.lab.cluster, place.lab.network
     leader = await cluster.leader(place.lab.admin)
     others = await place.lab.connect("admin", servers=[name for name in cluster.servers if name != leader])
@@ -81,13 +81,11 @@ async def cut_one_server_and_one_node(place: Place) -> None:
         network.cut(host)
     try:
         await cluster.leader(others, but=leader)
-        before = (await reader.bounds(others)).last
+        before = (await reader.patiently(others, reader.bounds)).last
         await until(partial(_goes_on, others, before), seconds=60)
     finally:
         for host in (leader, "n2"):
             network.heal(host)
-    say("healed")
-    await cluster.whole(place.lab.admin, LOG_STREAM)
 
 
 async def _goes_on(bus: Bus, before: int) -> bool:
@@ -103,6 +101,7 @@ async def kill_a_whole_node(place: Place) -> None:
 
 
 async def restart_all_in_turn(place: Place) -> None:
+    await place.lab.cluster.whole(place.lab.admin, LOG_STREAM)
     for server in place.lab.cluster.servers.values():
         server.kill(signal.SIGTERM)
         server.start()
