@@ -29,7 +29,6 @@ ENDS_MEANWHILE = "while [ ! -e end ]; do sleep 0.05; done; echo told by nobody; 
 NEVER = {"restart": {"policy": "never"}}
 
 
-@pytest.mark.xfail(reason="what waited in the node's sockets is stored after the end: servers do not refuse it yet")
 async def test_a_node_that_is_cut_off_for_long_ends_nothing_twice_and_removes_what_others_have(tmp_path: Path) -> None:
     async with (
         lab_in(tmp_path / "nats", nodes=NAMES) as lab,
