@@ -11,7 +11,7 @@ from nats import errors as nats_errors
 
 from contracts.errors import ClocheError, Invalid, Unavailable
 from contracts.streams import LOG_STREAM
-from infra.bus import replicas
+from infra.bus import message_ids, replicas
 from infra.bus.connection import Bus
 from infra.bus.errors import WRONG_LAST_SEQUENCE, ApiError, NobodyAnswers
 from infra.bus.publisher import (
@@ -57,17 +57,30 @@ Renew = Callable[[], Awaitable[Right]]
 class _Item:
     """One message from `send` until it is acknowledged."""
 
-    __slots__ = ("ack", "attempt", "first_sent", "msg_id", "payload", "refused", "stored", "subject")
+    __slots__ = (
+        "ack",
+        "attempt",
+        "doubt",
+        "first_sent",
+        "msg_id",
+        "payload",
+        "refused",
+        "sent_as",
+        "stored",
+        "subject",
+    )
 
     def __init__(self, subject: str, payload: bytes, msg_id: str) -> None:
         self.subject = subject
         self.payload = payload
-        self.msg_id = msg_id
+        self.msg_id = self.sent_as = msg_id
         self.ack: asyncio.Future[Ack] = asyncio.get_running_loop().create_future()
         self.first_sent: float | None = None
         self.attempt = 0
         self.stored = False
         self.refused = False
+        self.doubt: asyncio.Task[None] | None = None
+        """Of a server that has the id already: whether it has this message."""
 
 
 class OutStream:
@@ -154,9 +167,10 @@ class OutStream:
         self._used.value -= len(self._unacked)
         # What is answered from now on was subtracted already.
         self._used = Number()
-        if self._mending:
-            self._mending.cancel()
-            await asyncio.gather(self._mending, return_exceptions=True)
+        working = [task for task in (self._mending, *(item.doubt for item in self._unacked)) if task]
+        for task in working:
+            task.cancel()
+        await asyncio.gather(*working, return_exceptions=True)
 
     async def _start(self) -> None:
         if self._mending is None:
@@ -202,7 +216,7 @@ class OutStream:
             else:
                 self._lost()
 
-        headers = {MSG_ID: item.msg_id, **self._guard()}
+        headers = {MSG_ID: item.sent_as, **self._guard()}
         try:
             await self._bus.replies.send(item.subject, item.payload, on_reply, on_failure, headers=headers, once=True)
         except (nats_errors.MaxPayloadError, nats_errors.BadSubjectError, nats_errors.BadHeaderError) as error:
@@ -219,7 +233,11 @@ class OutStream:
         try:
             if reply.status == NO_RESPONDERS:
                 raise NobodyAnswers(f"no stream takes {item.subject}")
-            self._acked(item, parse_ack(reply.data))
+            ack = parse_ack(reply.data)
+            if not ack.duplicate:
+                self._acked(item, ack)
+            elif not item.stored and item.doubt is None:
+                item.doubt = asyncio.create_task(self._look_up(item, ack))
         except ApiError as error:
             item.refused = error.number in WRONG_LAST_SEQUENCE and self._renew is not None
             if is_permanent(error) and not item.refused:
@@ -228,6 +246,19 @@ class OutStream:
                 self._lost()
         except Unavailable:
             self._lost()
+
+    async def _look_up(self, item: _Item, ack: Ack) -> None:
+        try:
+            if await message_ids.holds(self._bus, ack.seq, item.subject, item.msg_id):
+                self._acked(item, ack)
+                return
+            item.sent_as, item.refused = message_ids.another(item.msg_id), True
+        except (Unavailable, ApiError):
+            # Then it is sent again, and the server says so again.
+            pass
+        finally:
+            item.doubt = None
+        self._lost()
 
     def _acked(self, item: _Item, ack: Ack) -> None:
         self._last_seq = max(self._last_seq, ack.seq)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from contracts.errors import Conflict, Invalid, Unavailable
 from contracts.streams import DEDUPE_WINDOW_S, LOG_STREAM
 from infra import asking
-from infra.bus import page
+from infra.bus import message_ids, page
 from infra.bus.connection import Bus
 from infra.bus.errors import WRONG_LAST_SEQUENCE, ApiError
 from infra.observing import catalogue, spans
@@ -120,10 +120,23 @@ async def _attempt(
     begun: float,
     stream: str,
 ) -> Ack:
-    if stream == LOG_STREAM and asyncio.get_running_loop().time() - begun > DEDUPE_SAFE_S:
-        seq = await find(bus, subject, headers[MSG_ID])
-        if seq is not None:
-            return Ack(seq, True)
+    msg_id = headers[MSG_ID]
+    if stream != LOG_STREAM:
+        return await _ask(bus, subject, payload, headers, expect, stream)
+    if asyncio.get_running_loop().time() - begun > DEDUPE_SAFE_S and (seq := await find(bus, subject, msg_id)):
+        return Ack(seq, True)
+    ack = await _ask(bus, subject, payload, headers, expect, stream)
+    if not ack.duplicate or await message_ids.holds(bus, ack.seq, subject, msg_id):
+        return ack
+    # An earlier life may have met the same.
+    if seq := await find(bus, subject, msg_id):
+        return Ack(seq, True)
+    return await _ask(bus, subject, payload, headers | {MSG_ID: message_ids.another(msg_id)}, expect, stream)
+
+
+async def _ask(
+    bus: Bus, subject: str, payload: bytes, headers: dict[str, str], expect: Expect | None, stream: str
+) -> Ack:
     reply = await bus.request(subject, payload, headers=headers, timeout=ACK_TIMEOUT_S)
     try:
         return parse_ack(reply.data)
@@ -159,7 +172,7 @@ async def find(
     while True:
         found = await page.fetch(bus, subject, start, since=begin, stream=stream)
         for entry in found.entries:
-            if entry.msg_id == msg_id:
+            if message_ids.is_of(entry.msg_id, msg_id):
                 return entry.seq
         if not found.entries or not found.pending:
             return None

@@ -17,6 +17,10 @@ from tests.bus.servers import nats_in, stored, until
 LIFECYCLE = "cloche.log.sb.sandbox.*"
 
 
+async def _told(bus: Bus, subject: str) -> list[bytes]:
+    return [entry.data async for entry in reader.read(bus, [subject], 1, follow=False)]
+
+
 async def test_an_append_repeated_under_its_id_is_one_message(tmp_path: Path) -> None:
     async with nats_in(tmp_path) as server:
         bus = await server.connect("spawner")
@@ -26,12 +30,29 @@ async def test_an_append_repeated_under_its_id_is_one_message(tmp_path: Path) ->
         assert once.seq == again.seq == 1
 
 
-async def test_an_id_is_one_namespace_for_the_whole_stream(tmp_path: Path) -> None:
-    """Why writers prefix their ids: the same one on another subject is swallowed."""
+async def test_an_id_that_somebody_else_has_used_keeps_nothing_out(tmp_path: Path) -> None:
+    """The server knows an id for the whole stream, whoever used it on whatever subject."""
+    subject = "cloche.log.sb.command.completed.e"
     async with nats_in(tmp_path) as server:
-        spawner, executor = await server.connect("spawner"), await server.connect("executor")
-        await append(spawner, "cloche.log.sb.sandbox.created", b"1", "same")
-        assert (await append(executor, "cloche.log.sb.command.output", b"2", "same")).duplicate
+        guardian, executor = await server.connect("guardian"), await server.connect("executor")
+        await append(guardian, "cloche.log.sb.guardian.finding", b"{}", "e.completed")
+        lives = [await append(executor, subject, b"2", "e.completed") for _ in range(2)]
+        assert [ack.duplicate for ack in lives] == [False, True]
+        assert lives[0].seq == lives[1].seq == await find(executor, subject, "e.completed")
+        assert await _told(executor, subject) == [b"2"]
+
+
+async def test_a_stream_goes_on_past_ids_that_somebody_else_has_used(tmp_path: Path) -> None:
+    subject = "cloche.log.sb.command.output.e"
+    async with nats_in(tmp_path) as server:
+        guardian, executor = await server.connect("guardian"), await server.connect("executor")
+        for number in (0, 7, 19):
+            await append(guardian, "cloche.log.sb.guardian.finding", b"{}", f"e.{number}")
+        for _ in range(2):
+            async with OutStream(executor) as out:
+                for number in range(20):
+                    await out.send(subject, b"%d" % number, f"e.{number}")
+        assert sorted(map(int, await _told(executor, subject))) == list(range(20))
 
 
 async def test_a_guarded_append_conflicts_when_somebody_else_moved(tmp_path: Path) -> None:
