@@ -4,7 +4,7 @@ import os
 from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
 
-from infra.settings import CONFIG_FILE, load
+from infra.configuration import CONFIG_FILE, load
 
 INSIDE = "/opt/cloche/bin"
 SDK, BUNDLED = "claude_agent_sdk", "_bundled"

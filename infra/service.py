@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import uvloop
 
 from contracts.errors import ClocheError
+from infra.configuration import load
 from infra.observing import about
 from infra.observing.endpoint import endpoint
 from infra.observing.json_log import JsonFormatter
@@ -22,7 +23,7 @@ from infra.realms import one_part
 from infra.secrets.masked_log import MaskingFormatter, mask_log
 from infra.secrets.redaction import Redactor
 from infra.secrets.store import SecretStore
-from infra.settings import LogFormat, Metrics, Settings, load
+from infra.settings import LogFormat, Metrics, Settings
 
 logger = logging.getLogger(__name__)
 

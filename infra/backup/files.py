@@ -8,9 +8,10 @@ from typing import NamedTuple
 
 from contracts.errors import Invalid
 from infra.audit import keys, place
+from infra.configuration import CONFIG_FILE
 from infra.durable import sync_directory
 from infra.secrets import store as vault
-from infra.settings import CONFIG_FILE, Settings
+from infra.settings import Settings
 
 AUDIT, PASSWORDS, VAULT, GATEWAY = "audit", "secrets", "vault", "gateway"
 DIRECTORIES = (AUDIT, PASSWORDS, VAULT, GATEWAY)

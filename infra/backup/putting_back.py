@@ -17,8 +17,9 @@ from infra.backup.snapshots import put_back
 from infra.bus.connection import Bus
 from infra.bus.errors import STREAM_NOT_FOUND, ApiError
 from infra.bus.provision import Wanted, same
+from infra.configuration import CONFIG_FILE
 from infra.durable import sync_directory
-from infra.settings import CONFIG_FILE, Settings
+from infra.settings import Settings
 
 BLOCK = 512 * 1024
 

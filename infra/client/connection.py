@@ -21,7 +21,8 @@ from infra.client.hearing import hearing
 from infra.client.orders import publish
 from infra.client.partitions import Partitions, open_partitions
 from infra.client.sandbox import Sandbox, brought_up, load_state
-from infra.settings import Settings, load
+from infra.configuration import load
+from infra.settings import Settings
 
 if TYPE_CHECKING:
     from contracts.replays import ReplayList

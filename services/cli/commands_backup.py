@@ -15,8 +15,9 @@ from contracts.streams import LOG_STREAM
 from infra.backup.contents import FILES, Backup
 from infra.backup.looking import look
 from infra.backup.putting_back import settings_of
+from infra.configuration import CONFIG_FILE, load
 from infra.realms import one_part
-from infra.settings import CONFIG_FILE, Settings, load
+from infra.settings import Settings
 from infra.verify import keys
 from services.cli import show
 from services.cli.backing_up import RestoredBackup, back_up, put_back

@@ -6,9 +6,10 @@ import os
 import typer
 
 from infra.access import open_as
+from infra.configuration import load
 from infra.manifest.garbage import Swept, collect_garbage
 from infra.realms import parts
-from infra.settings import Settings, load
+from infra.settings import Settings
 from services.cli.session import connected
 
 

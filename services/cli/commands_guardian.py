@@ -15,7 +15,7 @@ from contracts.guardian import Guardian, Step
 from infra import clock
 from infra.bus import page, reader
 from infra.bus.connection import Bus
-from infra.settings import load
+from infra.configuration import load
 from infra.words.escaping import printable
 from services.cli import show
 from services.cli.progress_line import ProgressLine

@@ -20,9 +20,9 @@ from infra import clock
 from infra.bus import reader
 from infra.client import Cloche
 from infra.client.vitals import newest
+from infra.configuration import load
 from infra.log.choosing import view_of
 from infra.log.live import LiveView
-from infra.settings import load
 from services.cli import columns, show
 from services.cli.board import Board
 from services.cli.keys import Keys

@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from contracts.errors import Unavailable
-from infra.settings import Settings, load
+from infra.configuration import load
+from infra.settings import Settings
 from services.cli.gateway_note import find_gateway, with_token
 from services.cli.running import find
 from services.cli.words import say

@@ -11,7 +11,7 @@ from contracts.errors import Invalid
 from contracts.queries import ListSandboxes
 from contracts.state import SandboxState, Status
 from infra.client import Recovered, Sandbox, Snapshot
-from infra.settings import load
+from infra.configuration import load
 from services.cli import show
 from services.cli.allow_option import AllowOption
 from services.cli.board import Board

@@ -9,10 +9,10 @@ import typer
 
 from contracts.errors import Invalid, Unavailable
 from contracts.hostnames import fold
+from infra.configuration import load
 from infra.secrets.spellings import may_be_masked
 from infra.secrets.store import Known, SecretStore
 from infra.secrets.value import MAX_BYTES, check_value
-from infra.settings import load
 from services.cli import show
 from services.cli.words import say
 

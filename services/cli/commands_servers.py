@@ -8,11 +8,11 @@ from typing import Annotated
 import typer
 
 from contracts.errors import Invalid
+from infra.configuration import load
 from infra.nats import addresses
 from infra.nats.directory import certify, own_certificates, write_all
 from infra.nats.server_conf import Layout, TlsFiles
 from infra.realms import served_realms
-from infra.settings import load
 from services.cli.words import say
 
 nats = typer.Typer(

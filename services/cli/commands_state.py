@@ -12,7 +12,7 @@ from contracts.past import Rebuilding, StateAt
 from infra.bus.connection import Bus
 from infra.client import Cloche
 from infra.client.past import file_count, rebuild, state_at
-from infra.settings import load
+from infra.configuration import load
 from services.cli import lost_streams, show
 from services.cli.measures import counted
 from services.cli.moments import moment

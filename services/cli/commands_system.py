@@ -11,7 +11,8 @@ from typing import Annotated, Any, Protocol
 import typer
 
 from contracts.errors import ClocheError, Unavailable
-from infra.settings import Settings, load
+from infra.configuration import load
+from infra.settings import Settings
 from services.cli import daemon
 from services.cli.gateway_note import find_gateway
 from services.cli.running import Running, find

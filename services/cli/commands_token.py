@@ -12,8 +12,9 @@ import typer
 
 from contracts.access import Principal, Role, Scope
 from contracts.errors import Invalid
+from infra.configuration import load
 from infra.embedded.store import prepare
-from infra.settings import Settings, load
+from infra.settings import Settings
 from infra.tokens.keys import own_key, shared_secret
 from infra.tokens.tokens import issue
 from services.cli import show

@@ -12,11 +12,11 @@ from contracts.errors import Invalid, SandboxNotFound
 from contracts.ids import is_token
 from contracts.verifying import Trust, Verdict
 from infra.bus.connection import Bus
+from infra.configuration import load
 from infra.log.archived import ArchivedView
 from infra.log.choosing import view_of
 from infra.log.live import LiveView
 from infra.realms import parts
-from infra.settings import load
 from infra.verify import anchors, keeping, keys
 from infra.verify.export import verify_export
 from infra.verify.log import Tell, verify_log, verify_sandbox

@@ -15,11 +15,12 @@ from contracts.proof import Proof, Summary
 from contracts.spec import Isolation
 from infra.bus import reader
 from infra.client import Cloche, CommandResult, Execution, Sandbox
+from infra.configuration import load
 from infra.embedded import store
 from infra.embedded.process import Identity, wait_end
 from infra.keeper.launcher import end_keeper
 from infra.realms import parts
-from infra.settings import Settings, load
+from infra.settings import Settings
 from services.cli import daemon
 from services.cli.running import find
 from services.cli.show import event_line

@@ -11,8 +11,9 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from infra.client import Cloche
+from infra.configuration import load
 from infra.embedded.store import prepare
-from infra.settings import Settings, load
+from infra.settings import Settings
 from services.cli import daemon, running
 from services.cli.gaps import told_at_the_end
 from services.cli.words import say

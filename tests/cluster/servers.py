@@ -10,10 +10,11 @@ from contracts.streams import LOG_STREAM, Limits
 from infra.bus.connection import Bus
 from infra.bus.copies import settle
 from infra.bus.provision import wanted
+from infra.configuration import load
 from infra.embedded.users import ADMIN
 from infra.nats.addresses import ServerAddress
 from infra.nats.servers import Servers, on_free_ports
-from infra.settings import Durability, Settings, load
+from infra.settings import Durability, Settings
 from tests.bus.servers import until
 
 NAMES = ("n1", "n2", "n3")

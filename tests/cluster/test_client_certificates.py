@@ -8,8 +8,9 @@ import pytest
 
 from contracts.errors import Invalid, Unavailable
 from infra.access import open_as
+from infra.configuration import load
 from infra.nats.servers import Server, on_free_ports
-from infra.settings import Settings, load
+from infra.settings import Settings
 from tests.cluster.command_line import cloche
 
 

@@ -16,9 +16,10 @@ from contracts.exports import Piece, decode_line
 from infra import clock
 from infra.bus import reader
 from infra.bus.provision import provision
+from infra.configuration import load
 from infra.export.jsonl import Span, message_of
 from infra.export.segments import Segment
-from infra.settings import Retention, load
+from infra.settings import Retention
 from services.replay import expiring
 from services.replay.expiring import Expiring, unexported_bytes
 from tests.bus.servers import Server, nats_in, until

@@ -6,7 +6,7 @@ from pathlib import Path
 from contracts.replays import Playing
 from infra.client import Cloche
 from infra.client.replays import Played, Replay
-from infra.settings import load
+from infra.configuration import load
 from tests.bus.servers import nats_in, until
 from tests.playing.past import create, record, take
 from tests.services.node import Service

@@ -6,7 +6,7 @@ import pytest
 
 from contracts.errors import Invalid
 from contracts.quotas import Account, Kind, Period, Quota, Quotas
-from infra.settings import load
+from infra.configuration import load
 
 WRITTEN = """
 [quotas.project]

@@ -8,10 +8,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from contracts.partitions import partition_of
+from infra.configuration import load
 from infra.embedded import store
 from infra.embedded.process import Identity, wait_end
 from infra.keeper.launcher import end_keeper
-from infra.settings import Settings, load
+from infra.settings import Settings
 from tests.cli.shell import Shell, cleaned
 from tests.services.node import end_sandboxes
 

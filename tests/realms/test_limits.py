@@ -10,10 +10,11 @@ import pytest
 from contracts.errors import Unavailable
 from infra.bus.connection import connect
 from infra.bus.errors import ApiError
+from infra.configuration import load
 from infra.embedded.realm import Realm
 from infra.embedded.users import ADMIN, login_name
 from infra.realms import served_realms
-from infra.settings import Tenant, load
+from infra.settings import Tenant
 from tests.realms.tenants import tenants_in
 
 

@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 
 from contracts.errors import Invalid
+from infra.configuration import load
 from infra.embedded.realm import Realm
 from infra.embedded.users import account_name, hub_name, login_name
 from infra.realms import parts, served_realms, tenants
-from infra.settings import Settings, Tenant, load
+from infra.settings import Settings, Tenant
 
 
 def _settings(tmp_path: Path, text: str = "", **env: str) -> Settings:

@@ -21,8 +21,8 @@ from infra.bus.connection import Bus
 from infra.bus.kv import Bucket
 from infra.bus.provision import provision
 from infra.bus.reader import Bounds
+from infra.configuration import load
 from infra.lifecycles import Lifecycles
-from infra.settings import load
 from services.cli import lost_streams
 from services.replay.healing import rightful
 from services.replay.mirror import CURSOR

@@ -10,11 +10,12 @@ from typing import Self
 
 from infra.bus.provision import provision
 from infra.client import Cloche
+from infra.configuration import load
 from infra.embedded.server import EmbeddedServer
 from infra.keeper.client import KeeperClient
 from infra.keeper.launcher import end_keeper
 from infra.sandbox.providers import load_providers
-from infra.settings import Settings, load
+from infra.settings import Settings
 from tests.services.process import Process
 
 SERVICES = ("spawner", "executor", "file_watcher", "health_monitor", "replay", "egress")

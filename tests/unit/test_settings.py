@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from contracts.errors import Invalid
-from infra.settings import Durability, load
+from infra.configuration import load
+from infra.settings import Durability
 
 
 def env(tmp_path: Path, **more: str) -> dict[str, str]:

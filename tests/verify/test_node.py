@@ -19,8 +19,8 @@ from infra.blobs import layout
 from infra.blobs.guarded import append_after
 from infra.blobs.reading import find
 from infra.bus import reader
+from infra.configuration import load
 from infra.embedded.users import ADMIN
-from infra.settings import load
 from tests.cli.shell import Shell, up_in
 from tests.verify.logs import OTHER
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import BinaryIO, Protocol, Self
 
 from contracts.errors import Unavailable
+from infra.configuration import CONFIG_FILE, load
 from infra.keeper.launcher import end_keeper
 from infra.sandbox.providers import load_providers
-from infra.settings import CONFIG_FILE, load
 
 READY_S = 240.0
 READY = "Ctrl-C"

@@ -15,6 +15,7 @@ from contracts.spec import Isolation
 from infra.access import open_as
 from infra.bus.connection import Bus
 from infra.client import Cloche
+from infra.configuration import CONFIG_FILE, load
 from infra.docker.engine import Engine
 from infra.docker.finding import find_engine
 from infra.keeper.client import KeeperClient
@@ -25,7 +26,7 @@ from infra.sandbox.docker.layout import DataFiles
 from infra.sandbox.docker.making import Maker
 from infra.sandbox.docker.sweeping import Sweeper
 from infra.sandbox.providers import load_providers
-from infra.settings import CONFIG_FILE, Settings, load
+from infra.settings import Settings
 from services.cli import daemon, running
 
 EGRESS = """

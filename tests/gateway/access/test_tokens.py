@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from contracts.access import Principal, Role, Scope
 from contracts.errors import Invalid, Unauthenticated
-from infra.settings import load
+from infra.configuration import load
 from infra.tokens.keys import Checked, checked, own_key
 from infra.tokens.tokens import MOST_CHARACTERS, check_still_good, issue, read
 

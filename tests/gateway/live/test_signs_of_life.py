@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from infra.settings import load
+from infra.configuration import load
 from tests.gateway.rig import gateway_in
 
 
