@@ -63,6 +63,8 @@ def _begin(
 ) -> None:
     # A test run that is killed takes its processes along.
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    # As at a terminal, also where a script has put the test run in the background.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     for number, given in enumerate(streams):
         os.dup2(given, number)
         os.close(given)

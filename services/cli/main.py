@@ -70,10 +70,17 @@ def make_app(wanted: str | None) -> typer.Typer:
     return app
 
 
+def _as_ctrl_c(*_: object) -> None:
+    """What was started for this command line is ended with it, also where a script has put it in the background: its
+    shell has Ctrl-C ignored then."""
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.raise_signal(signal.SIGINT)
+
+
 def main() -> None:
     """One clear line and a non-zero code for everything that can be expected to go wrong."""
-    # As Ctrl-C: what was started for this command line is ended with it.
-    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    signal.signal(signal.SIGTERM, _as_ctrl_c)
     try:
         make_app(sys.argv[1] if len(sys.argv) > 1 else None)(prog_name="cloche")
     except ClocheError as error:

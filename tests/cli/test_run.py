@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.cli.command_line import CommandLine
 from tests.cli.shell import PATIENCE_S, Shell, up_in
 from tests.services.node import ROOT
 
@@ -119,6 +120,21 @@ def test_a_second_ctrl_c_ends_a_command_that_does_not_listen(cloche: Shell) -> N
         assert process.stdout.readline() == b"no\n"
         process.send_signal(signal.SIGINT)
         assert process.wait(PATIENCE_S) == 137
+
+
+def _ignore_ctrl_c() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def test_a_command_line_in_the_background_of_a_script_ignores_ctrl_c_and_ends_by_sigterm(cloche: Shell) -> None:
+    with CommandLine(["events", "box", "-f"], cloche.env, begin=_ignore_ctrl_c) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        assert cloche("exec", "box", "--", "true").code == 0
+        assert process.stdout.readline()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE_S) == 130
 
 
 def test_a_killed_client_leaves_the_command_running_and_on_the_record(cloche: Shell) -> None:

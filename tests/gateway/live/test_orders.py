@@ -51,7 +51,8 @@ async def test_a_viewer_reads_and_is_refused_the_rest_by_id_while_the_connection
                 ("approve", {"approval": "a"}),
             ):
                 assert (await follower.order(command, **payload))["code"] == "FORBIDDEN"
-            assert (await follower.order("request_files"))["type"] == "result"
+            answer = await follower.order("request_files")
+            assert answer["type"] == "result", answer
             await sandbox.run("true")
             await follower.until("event", event_type="command.completed")
 
