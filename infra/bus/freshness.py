@@ -1,7 +1,6 @@
 """Notices that this process was stopped, or its machine asleep: what it was about to say may not be its to say now."""
 
 import asyncio
-import contextlib
 import time
 
 from nats.aio.transport import TcpTransport
@@ -50,6 +49,7 @@ class FencedTransport(TcpTransport):
         super().__init__()  # type: ignore[no-untyped-call]
         vars(self).update(vars(opened))
         self._freshness = freshness
+        self._closed: asyncio.Task[None] | None = None
 
     def writelines(self, payload: list[bytes]) -> None:
         if self._freshness.was_stopped:
@@ -58,10 +58,17 @@ class FencedTransport(TcpTransport):
         super().writelines(payload)  # type: ignore[no-untyped-call]
 
     async def wait_closed(self) -> None:
-        """Not for ever: where TLS fails, nobody tells the end of the stream, and the next server is to be tried."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(CLOSE_S):
-                await super().wait_closed()  # type: ignore[no-untyped-call]
+        """Not for ever: where TLS fails, nobody tells the end of the stream, and the next server is to be tried.
+
+        Whoever gives up waiting takes nothing from the others: the stream's own way would be cancelled for all of them.
+        """
+        if self._closed is None:
+            self._closed = asyncio.create_task(super().wait_closed())  # type: ignore[no-untyped-call]
+            # Whatever it says, it is no news after the time is up.
+            self._closed.add_done_callback(lambda closed: closed.cancelled() or closed.exception())
+        done, _ = await asyncio.wait([self._closed], timeout=CLOSE_S)
+        for closed in done:
+            closed.result()
 
     def abort(self) -> None:
         """Also what waits for the socket to take it is gone."""

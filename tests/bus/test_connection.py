@@ -49,6 +49,18 @@ async def test_a_close_that_is_called_off_closes_and_stays_called_off(tmp_path: 
             await until(lambda: asyncio.all_tasks() <= before)
 
 
+async def test_a_connection_can_be_closed_at_any_moment_of_its_making_anew(tmp_path: Path) -> None:
+    """In the library the attempt that is given up takes the end of the stream from whoever closes."""
+    async with nats_in(tmp_path) as server:
+        for turns in range(MOMENTS):
+            bus = await _connect(server)
+            await bus.client.force_reconnect()
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            await bus.aclose()
+            assert bus.client.is_closed
+
+
 async def test_a_connection_that_is_called_off_while_it_opens_leaves_nothing(tmp_path: Path) -> None:
     async with nats_in(tmp_path) as server:
         before = asyncio.all_tasks()

@@ -90,7 +90,7 @@ async def test_of_two_spawners_that_begin_the_same_recovery_one_finds_itself_too
         journals.append(Meeting(bus, service, node, barrier))
         return journals[-1]
 
-    monkeypatch.setattr("services.spawner.app.Journal", meeting)
+    monkeypatch.setattr("services.spawner.parts.Journal", meeting)
     async with (
         nats_in(tmp_path / "hub", nodes=("n1", "n2")) as server,
         spawner_in(tmp_path / "n1", server, "n1"),

@@ -11,6 +11,7 @@ from typing import Self
 from infra.bus.provision import provision
 from infra.client import Cloche
 from infra.configuration import load
+from infra.embedded import endpoint
 from infra.embedded.server import EmbeddedServer
 from infra.keeper.client import KeeperClient
 from infra.keeper.launcher import end_keeper
@@ -115,6 +116,10 @@ class Node:
     async def restart(self, name: str) -> None:
         """SIGKILL, then a new one."""
         await self.services[name].kill()
+        async with asyncio.timeout(READY_S):
+            # As a supervisor, which has the server running before any service.
+            while endpoint.find(self.data) is None:
+                await asyncio.sleep(0.01)
         await self.services[name].start()
 
     def kill_server(self) -> None:

@@ -24,7 +24,8 @@ from infra.target import DockerTarget
 
 BACK_S = 30.0
 """How long an engine that went away may take to come back."""
-SIGNAL_S = 10.0
+SIGNAL_S = 30.0
+"""As long as a start: an engine that has much to do takes its time."""
 KILL_ATTEMPTS = 60
 CLOSING_S = 15.0
 HOST_ROUNDS = 10

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from contracts import codec, subjects
+from contracts import codec
 from contracts.access import Principal, Role
 from contracts.commands import agent as agents
 from contracts.commands.command import InputCommand, ResizeCommand, RunCommand, SignalCommand
@@ -15,10 +15,8 @@ from contracts.history import FilesAt, ListFilesAt
 from contracts.message import Order
 from contracts.screens import GetScreen, Screen
 from infra.client.agent import Said
-from infra.client.asking import ask
 from infra.client.imported import ImportedSandbox
 from infra.client.orders import publish
-from infra.client.past import STATE_TIMEOUT_S
 from infra.client.sandbox import Sandbox
 from infra.client.screens import screen_at
 from infra.ids import new_id
@@ -38,6 +36,7 @@ from services.gateway.live.payloads import (
     Target,
 )
 from services.gateway.routes.naming import order_id
+from services.gateway.routes.recorded import ask_files, flushed
 
 COMMANDS, AGENTS, QUESTIONS = "commands", "agents", "questions"
 PATIENCE_S = {COMMANDS: 30.0, AGENTS: 60.0, QUESTIONS: 120.0}
@@ -115,9 +114,11 @@ async def _reject(asked: Asked, order: Reject) -> Heard | Ordered:
 
 
 async def _files(asked: Asked, wanted: RequestFiles) -> FilesAt:
+    if wanted.at is None:
+        await flushed(asked.desk, asked.sandbox)
     raw = codec.encode({"sandbox": asked.sandbox.id} | {key: getattr(wanted, key) for key in wanted.__struct_fields__})
     query: ListFilesAt = codec.decode(raw, ListFilesAt)
-    answer: FilesAt = await ask(asked.desk.bus, subjects.state_rpc("files"), query, FilesAt, timeout=STATE_TIMEOUT_S)
+    answer: FilesAt = await ask_files(asked.desk, query, FilesAt)
     return answer
 
 

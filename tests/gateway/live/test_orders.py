@@ -30,8 +30,9 @@ async def test_files_are_listed_and_a_command_is_signalled(tmp_path: Path) -> No
     async with gateway_in(tmp_path) as gateway:
         sandbox = await gateway.cloche.create()
         async with following(gateway, sandbox.id) as follower:
-            begun = await follower.order("run", shell="echo x > made; exec sleep 1000")
-            await follower.until("event", event_type="file.created")
+            assert (await follower.order("request_files"))["payload"]["entries"] == []
+            begun = await follower.order("run", shell="echo x > made; echo done; exec sleep 1000")
+            await follower.until("event", event_type="command.output")
             listed = (await follower.order("request_files"))["payload"]
             assert [entry["path"] for entry in listed["entries"]] == ["made"]
             await follower.order("signal", exec=begun["payload"]["exec"], signal=9)
