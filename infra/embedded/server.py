@@ -6,7 +6,6 @@ import json
 import logging
 import os
 import secrets as randomness
-import socket
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Self
@@ -16,6 +15,7 @@ from infra.bus.connection import Bus, connect
 from infra.embedded import config, process, secrets, store, users, writing
 from infra.embedded.process import Identity
 from infra.embedded.realm import Realm
+from infra.ports import free_port, is_free
 from infra.realms import served_realms
 from infra.settings import Durability, Settings
 
@@ -306,17 +306,14 @@ def _identity_of(record: store.Record, data: Path) -> Identity | None:
 
 def _free_port(wanted: int, *, insist: bool) -> int:
     """Raises `Unavailable` if the port that somebody insists on is taken."""
-    for port in (wanted, 0):
-        with contextlib.closing(socket.socket()) as probe:
-            # As the server does, so that a port in TIME_WAIT counts as free.
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(("127.0.0.1", port))
-                return int(probe.getsockname()[1])
-            except OSError as error:
-                if insist:
-                    raise Unavailable(f"port {port} is taken: choose another with CLOCHE_PORT, or 0 for any") from error
-    raise Unavailable("no free port on 127.0.0.1")
+    if wanted and is_free(wanted):
+        return wanted
+    if insist:
+        raise Unavailable(f"port {wanted} is taken: choose another with CLOCHE_PORT, or 0 for any")
+    try:
+        return free_port()
+    except OSError as error:
+        raise Unavailable(str(error)) from error
 
 
 async def _listens(port: int) -> bool:

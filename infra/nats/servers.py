@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import os
 import signal
-import socket
 import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -22,6 +21,7 @@ from infra.nats import addresses
 from infra.nats.addresses import ServerAddress
 from infra.nats.directory import certify, own_certificates, write_all
 from infra.nats.server_conf import Layout
+from infra.ports import free_ports
 from infra.settings import Durability
 
 READY_S = 240.0
@@ -161,12 +161,8 @@ class Servers:
 
 
 def on_free_ports(count: int) -> tuple[ServerAddress, ...]:
-    """Of loopback: n1, n2 and so on. All ports are held at once, so that no two are the same."""
-    with contextlib.ExitStack() as held:
-        probes = [held.enter_context(socket.socket()) for _ in range(2 * count)]
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        ports = iter([int(probe.getsockname()[1]) for probe in probes])
+    """Of loopback: n1, n2 and so on."""
+    ports = iter(free_ports(2 * count))
     return tuple(
         ServerAddress(name=f"n{number}", host="127.0.0.1", port=next(ports), route_port=next(ports))
         for number in range(1, count + 1)

@@ -13,9 +13,9 @@ import pytest
 import yaml
 
 from infra.docker.finding import UNIX, require_engine
+from infra.ports import free_port
 from infra.sandbox.docker.layout import DataFiles
 from tests.compose.image import ROOT
-from tests.gateway.rig import free_port
 from tests.images import require_docker
 
 ONCE = ("prepare", "provision")

@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 from playwright.async_api import Browser, Page
 
 from contracts.access import Role
+from infra.ports import free_port
 from tests.dashboard.tools import AXE, built, installed
-from tests.gateway.rig import Gateway, free_port
+from tests.gateway.rig import Gateway
 from tests.services.node import Node, Service
 
 SHOTS = os.environ.get("CLOCHE_SCREENSHOTS")

@@ -1,6 +1,5 @@
 """A node with a real gateway, and clients of it."""
 
-import socket
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -10,6 +9,7 @@ import httpx
 
 from contracts.access import Principal, Role, Scope
 from infra.client import Cloche
+from infra.ports import free_port
 from infra.settings import Settings
 from infra.tokens.keys import own_key
 from infra.tokens.tokens import issue
@@ -56,10 +56,3 @@ async def gateway_in(data: Path, *also: str, **values: str) -> AsyncIterator[Gat
     node.services["gateway"] = Service("gateway", data, {"CLOCHE_GATEWAY_PORT": str(port), **values})
     async with node, node.connect() as cloche:
         yield Gateway(node, cloche, port)
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-        return port

@@ -10,8 +10,8 @@ from infra.observing import endpoint as endpoints
 from infra.observing import polling
 from infra.observing.endpoint import MOST_AT_A_TIME, REQUEST_BYTES, endpoint
 from infra.observing.presence import Presence
+from infra.ports import free_port
 from infra.settings import Metrics
-from tests.gateway.rig import free_port
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import socket
 import sys
 import time
 from collections.abc import AsyncIterator
@@ -12,6 +11,7 @@ from msgspec import Struct
 
 from contracts.access import Principal, Role
 from contracts.errors import Unavailable
+from infra.ports import free_port
 from infra.settings import Settings
 from infra.tokens.keys import own_key
 from infra.tokens.tokens import issue
@@ -33,7 +33,7 @@ async def gateway_process(settings: Settings) -> AsyncIterator[GatewayProcess]:
     """Raises `Unavailable` where it does not start."""
     config = settings.data / "bench-gateway.toml"
     await asyncio.to_thread(config.write_text, UNLIMITED)
-    port = _free_port()
+    port = free_port()
     given = {"CLOCHE_DATA": str(settings.data), "CLOCHE_CONFIG": str(config), "CLOCHE_GATEWAY_PORT": str(port)}
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "services.gateway", env={**os.environ, **given}, stderr=asyncio.subprocess.PIPE
@@ -54,10 +54,3 @@ def _token(settings: Settings) -> str:
     now = int(time.time())
     somebody = Principal(subject="bench", role=Role.OPERATOR, expires_at=now + TOKEN_S)
     return issue(own_key(settings), somebody, now=now)
-
-
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind((HERE, 0))
-        port: int = found.getsockname()[1]
-        return port

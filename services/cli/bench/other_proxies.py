@@ -8,7 +8,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 from contracts.errors import Unavailable
-from services.cli.bench.egress_servers import HERE, listener
+from infra.ports import free_port
+from services.cli.bench.egress_servers import HERE
 
 READY_S = 15.0
 LOOK_S = 0.05
@@ -49,7 +50,7 @@ async def running(place: Path) -> AsyncIterator[dict[str, int]]:
 
 @asynccontextmanager
 async def _running(name: str, place: Path) -> AsyncIterator[int]:
-    port = _free_port()
+    port = free_port()
     text, flags = PROXIES[name]
     settings = await asyncio.to_thread(_prepare, name, place, text.format(port=port, place=place))
     program = _program(name)
@@ -80,11 +81,6 @@ def _prepare(name: str, place: Path, text: str) -> Path:
 
 def _program(name: str) -> str | None:
     return shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
-
-
-def _free_port() -> int:
-    with listener() as listening:
-        return int(listening.getsockname()[1])
 
 
 async def _until_it_answers(name: str, port: int, process: asyncio.subprocess.Process) -> None:

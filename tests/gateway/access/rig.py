@@ -6,7 +6,8 @@ from pathlib import Path
 
 import httpx
 
-from tests.gateway.rig import Gateway, free_port
+from infra.ports import free_port
+from tests.gateway.rig import Gateway
 from tests.services.node import Node, Service
 
 
