@@ -63,6 +63,8 @@ class ChainCheck:
         self._own: deque[int] = deque()
         self._first_seen = self._last_seen = 0
         self._has_met_future = False
+        self._is_signed_before = False
+        """An anchor is of what lies before the scope: its checkpoint may have been dropped with it."""
         self._lost: list[tuple[int, int]] = []
         self.last = 0
         self._most = scope.last or MOST_SEQUENCE
@@ -211,7 +213,9 @@ class ChainCheck:
                 detail = "the hash of the checkpoint is not that of what it lists"
                 self._findings.add(sequence, Fault.WRONG_HASH, detail)
         self._anchored(sequence, said)
-        self._next, self._hash, self.proven_to = said.last_sequence + 1, said.hash, said.last_sequence
+        self._next, self._hash = said.last_sequence + 1, said.hash
+        if said.last_sequence >= self._scope.first:
+            self.proven_to = said.last_sequence
         self._unproven.drop(said.last_sequence)
         while self._own and self._own[0] <= said.last_sequence:
             self._own.popleft()
@@ -266,7 +270,9 @@ class ChainCheck:
     @property
     def _end(self) -> int:
         """Where the log ends: of one sandbox, not every sequence comes by."""
-        return self._inside if self._scope.sandbox is None else self._scope.last or self.last
+        if self._scope.sandbox is None:
+            return max(self._inside, self._scope.first - 1)
+        return self._scope.last or self.last
 
     def _lost_before(self, missing: Sequence[tuple[int, int]]) -> None:
         for lost, found in missing:
@@ -323,7 +329,7 @@ class ChainCheck:
         if self._gone_to > self._end:
             detail = "the log ends here, and went on once"
             self._findings.add(self._end + 1, Fault.TRUNCATED, detail, last=self._gone_to)
-        if self.keyring.is_given and self.last and not self.checkpoints:
+        if self.keyring.is_given and self.last and not self.checkpoints and not self._is_signed_before:
             self._findings.add(
                 self._scope.first, Fault.UNKNOWN_KEY, "nobody has signed anything: no checkpoint is there"
             )
@@ -337,14 +343,18 @@ class ChainCheck:
             self._findings.add(self._scope.first, Fault.WRONG_ANCHOR, "none of the anchors is of this log")
 
     def _close_tail(self) -> None:
-        for lost, found in self._unproven.holes(self._next, max(self._inside, self._next - 1)):
+        first = max(self._next, self._scope.first)
+        for lost, found in self._unproven.holes(first, max(self._inside, first - 1)):
             self._lose(lost, found)
         self._gone_to = max(self._gone_to, self._scope.last)
 
     def _beyond(self, kept: Kept) -> None:
         """An anchor of what no checkpoint in the log covers."""
         said, exported_at = kept.anchor, self._scope.exported_at
-        if not self._is_sound(kept, said.last_sequence):
+        if not self._is_sound(kept, max(said.last_sequence, self._scope.first)):
+            return
+        if said.last_sequence < self._scope.first:
+            self._is_signed_before = True
             return
         is_of_one = self._scope.sandbox is not None and exported_at is not None
         if (exported_at is not None and said.time > exported_at) or (is_of_one and said.first_sequence > self._end):
@@ -373,7 +383,9 @@ class ChainCheck:
         said, listing = kept.anchor, anchoring.listed_by(kept)
         if listing is not None:
             return self._differs(listing, said, "an anchor", up_to=said.last_sequence)
-        is_there = said.last_sequence <= self._end and self._scope.sandbox is None
+        # Without what was dropped of it, it cannot be hashed.
+        is_there = self._scope.first <= said.first_sequence and said.last_sequence <= self._end
+        is_there = is_there and self._scope.sandbox is None
         if not is_there or self._hash_of(said) == said.hash:
             return False
         detail = f"{said.first_sequence} to {said.last_sequence} are not what was anchored"

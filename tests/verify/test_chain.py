@@ -14,6 +14,7 @@ from tests.contracts.properties import calm as calm_
 from tests.verify.logs import (
     ALL,
     KEY,
+    LOG,
     NOBODY,
     OTHER,
     Log,
@@ -251,14 +252,16 @@ def test_a_repeated_checkpoint_is_found(log: Made, draw: st.DataObject) -> None:
 @calm
 @given(made(), st.data())
 def test_a_log_that_was_trimmed_is_proven_from_its_beginning_on(log: Made, draw: st.DataObject) -> None:
-    start = draw.draw(st.integers(1, log.log.last))
+    for later in draw.draw(st.lists(st.sampled_from(SANDBOXES), max_size=3), label="tail"):
+        log.log.event(later)
+    start = draw.draw(st.integers(1, log.log.last + 1))
     sandbox = draw.draw(st.sampled_from([None, *SANDBOXES]))
     messages = log.log.messages if sandbox is None else log.log.of(sandbox)
     kept = [message for message in messages if message.sequence >= start]
     trust = Trust((public_of(KEY),), anchors=tuple(log.log.anchors))
     verdict = verdict_of(kept, Scope(sandbox, first=start, last=log.log.last), trust)
     assert verdict.findings == ()
-    assert verdict.proven_from == start
+    assert verdict.proven_from == (start if start <= log.checkpoints[-1] else 0)
     inside = [sequence for sequence in log.events if sequence >= start]
     if sandbox is None and inside:
         at = draw.draw(st.sampled_from(inside))
@@ -276,6 +279,32 @@ def short_log() -> Log:
     log.event("b")
     log.checkpoint()
     return log
+
+
+@pytest.mark.parametrize("leaves", [True, False])
+def test_a_log_whose_limits_dropped_every_checkpoint_has_no_fault(leaves: bool) -> None:
+    log = short_log()
+    log.event("a")
+    log.event("b")
+    kept = tuple(each if leaves else each._replace(leaves=None) for each in log.anchors)
+    for keys in ((), (public_of(KEY),)):
+        for start in (7, 8, 9):
+            rest = [message for message in log.messages if message.sequence >= start]
+            verdict = verdict_of(rest, Scope(log=LOG, first=start, last=8), Trust(keys, None, kept))
+            assert verdict.findings == (), start
+            assert (verdict.proven_to, verdict.unproven) == (0, 9 - start)
+
+
+@pytest.mark.parametrize("leaves", [True, False])
+def test_a_trimmed_log_that_lost_its_end_is_truncated(leaves: bool) -> None:
+    log = short_log()
+    kept = tuple(each if leaves else each._replace(leaves=None) for each in log.anchors)
+    for start, last, end in ((5, 5, 6), (3, 3, 5), (5, 4, 5)):
+        rest = [message for message in log.messages if start <= message.sequence <= last]
+        verdict = verdict_of(rest, Scope(log=LOG, first=start, last=last), Trust((), None, kept))
+        assert [(each.sequence, each.last, each.fault) for each in verdict.findings] == [
+            (last + 1, end, Fault.TRUNCATED)
+        ], start
 
 
 def test_what_comes_after_the_last_checkpoint_is_not_proven_and_no_fault() -> None:
