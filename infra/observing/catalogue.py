@@ -39,9 +39,6 @@ queue_depth = Gauge("cloche_queue_depth", "Orders that wait in the queue of a co
 queue_unsettled = Gauge(
     "cloche_queue_unsettled", "Orders that the server has given out and has no end of.", BUS, {"durable": None}
 )
-queue_oldest = Gauge(
-    "cloche_queue_oldest_seconds", "Age of the oldest order that is in hand here.", BUS, {"durable": None}
-)
 lag_events = Gauge(
     "cloche_follower_lag_events", "Events that a follower of the log has not applied yet.", BUS, {"follower": None}
 )
@@ -114,6 +111,18 @@ recoveries = Counter(
     "Recoveries, by what they were for and how they ended; `given_up` = died too often.",
     "spawner",
     {"cause": ("death", "order"), "outcome": ("recovered", "failed", "retried", "given_up")},
+)
+queue_oldest = Gauge(
+    "cloche_queue_oldest_seconds",
+    "Age of the oldest order for a consumer that has not ended, whether or not somebody has it in hand.",
+    "spawner",
+    {"durable": None},
+)
+node_silent = Gauge(
+    "cloche_node_silent_seconds",
+    "Since the last sign of life of a node that is neither drained nor lost; 3600 = that, or longer.",
+    "spawner",
+    {"node": None},
 )
 
 blobs_stored = Counter("cloche_blobs_stored", "Contents that were new to the store.", "file_watcher")

@@ -1,6 +1,5 @@
 """An order from when it is taken until it is settled: what is counted of it, and what is said to be about it."""
 
-import datetime
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,10 +10,8 @@ from infra import asking, clock
 from infra.bus.connection import Bus
 from infra.observing import catalogue, spans, tracing
 from infra.observing.about import Order, about
-from infra.observing.within import within
 
 CANCELLED = "cancelled"
-NOBODY = datetime.datetime.max.replace(tzinfo=datetime.UTC)
 
 
 class Taken:
@@ -22,33 +19,6 @@ class Taken:
         self.msg = msg
         self.outcome = CANCELLED
         """Whoever settles it says how."""
-
-
-class InHand:
-    """The orders of one consumer that are being carried out, by when they were stored."""
-
-    def __init__(self) -> None:
-        self._stored: dict[int, datetime.datetime] = {}
-
-    def put(self, sequence: int, stored_at: datetime.datetime) -> None:
-        self._stored[sequence] = stored_at
-
-    def drop(self, sequence: int) -> None:
-        self._stored.pop(sequence, None)
-
-    def oldest_s(self) -> float:
-        oldest = min(self._stored.values(), default=None)
-        return 0.0 if oldest is None else (clock.now() - oldest).total_seconds()
-
-
-_in_hand: dict[str, InHand] = {}
-
-
-def _hand(durable: str) -> InHand:
-    if durable not in _in_hand:
-        _in_hand[durable] = InHand()
-        catalogue.queue_oldest.of(durable).asks = (_in_hand[durable].oldest_s,)
-    return _in_hand[durable]
 
 
 @contextmanager
@@ -87,18 +57,16 @@ def _traced(order: Order, it: Taken, delivered: int) -> Iterator[None]:
 def taken(bus: Bus, msg: Msg) -> Iterator[Taken]:
     """While an order is being carried out."""
     service, meta = bus.service, msg.metadata
-    stored_at, hand, sequence = meta.timestamp, _hand(within(bus, meta.consumer)), meta.sequence.stream
+    stored_at = meta.timestamp
     catalogue.orders_pulled.add(service)
     catalogue.order_wait.observe((clock.now() - stored_at).total_seconds(), service)
     held = catalogue.orders_in_hand.of(service)
     held.value += 1
-    hand.put(sequence, stored_at)
     begun, it, order = time.perf_counter(), Taken(msg), Order(msg.subject, msg.data, stored_at)
     try:
         with about(order), _traced(order, it, meta.num_delivered):
             yield it
     finally:
         held.value -= 1
-        hand.drop(sequence)
         catalogue.order_seconds.observe(time.perf_counter() - begun, service)
         catalogue.orders_settled.add(service, it.outcome)

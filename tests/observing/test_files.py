@@ -104,6 +104,14 @@ def test_alerts_come_when_they_should_and_only_then() -> None:
     promtool("test", "rules", "alerts_test.yml")
 
 
+def test_every_alert_is_tried_when_it_comes_and_when_it_does_not() -> None:
+    tests = yaml.safe_load((HERE / "alerts_test.yml").read_text())["tests"]
+    tried = [each for test in tests for each in test["alert_rule_test"]]
+    names = {alert["alert"] for alert in alerts()}
+    assert {each["alertname"] for each in tried if each["exp_alerts"]} == names
+    assert {each["alertname"] for each in tried if not each["exp_alerts"]} == names
+
+
 def test_every_figure_is_in_the_table_of_the_page() -> None:
     text = (ROOT / "docs" / "observability.md").read_text()
     row = re.compile(r"^\| `(cloche_\w+)` \| (\w+) \| ([^|]*) \| (.+) \|$", re.MULTILINE)

@@ -2,9 +2,11 @@
 
 import asyncio
 import json
+import os
 import shutil
+import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -14,8 +16,11 @@ import pytest
 import pytest_asyncio
 import yaml
 
-from infra.client import Cloche
-from tests.gateway.rig import free_port
+from contracts.events.agent import AgentApprovalRequested
+from infra.client import Cloche, Sandbox
+from infra.ports import free_port
+from tests.agents.conformance.scenes import until
+from tests.agents.scripted.playing import begin
 from tests.services.node import DEFAULTS, ROOT, end_sandboxes, settings_in
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -37,7 +42,14 @@ class Up:
 
     def values(self) -> dict[str, str]:
         own = {"CLOCHE_DATA": str(self.data), "CLOCHE_METRICS_PORT": str(self.port), "CLOCHE_LOG_FORMAT": "json"}
-        return {**DEFAULTS, **own, "CLOCHE_LOG_LEVEL": "INFO", "PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"}
+        return {
+            **DEFAULTS,
+            **own,
+            "CLOCHE_POOL": "1",
+            "CLOCHE_LOG_LEVEL": "INFO",
+            "PYTHONPATH": str(ROOT),
+            "PATH": "/usr/bin:/bin",
+        }
 
 
 async def get(url: str, *, wanted: int = 200) -> httpx.Response:
@@ -64,6 +76,20 @@ async def until_shown(up: Up, *beginnings: str) -> None:
 async def _missing(up: Up, beginnings: tuple[str, ...]) -> list[str]:
     lines = (await get(f"{up.url}/metrics")).text.splitlines()
     return [each for each in beginnings if not any(line.startswith(each) for line in lines)]
+
+
+async def figure(up: Up, line: str) -> float:
+    """The sum of the lines that begin so: as soon as there is one."""
+    await until_shown(up, line)
+    lines = (await get(f"{up.url}/metrics")).text.splitlines()
+    return sum(float(each.rpartition(" ")[2]) for each in lines if each.startswith(line))
+
+
+async def until_figure(up: Up, line: str, is_right: Callable[[float], bool]) -> None:
+    async with asyncio.timeout(WITHIN_S):
+        while not is_right(found := await figure(up, line)):
+            await asyncio.sleep(0.1)
+    assert is_right(found)
 
 
 @asynccontextmanager
@@ -125,6 +151,58 @@ async def test_an_order_that_is_given_up_is_counted_and_logged_with_its_ids(up: 
     told = [json.loads(each) for each in up.log.read_text().splitlines() if each.startswith("{")]
     letter = next(each for each in told if "dead letter" in each["message"])
     assert (letter["service"], letter["sandbox"], letter["command"]) == ("executor", "sb-odd", "c-odd")
+
+
+async def test_a_creation_finds_a_blank_of_its_shape_or_not(up: Up) -> None:
+    hits, misses = (f'cloche_pool_takes_total{{result="{result}"}}' for result in ("hit", "miss"))
+    await until_figure(up, "cloche_pool_ready", lambda ready: ready == 1)
+    hit, missed = await figure(up, hits), await figure(up, misses)
+    async with Cloche.connect(settings_in(up.data)) as cloche:
+        await cloche.create(id="sb-pooled")
+        assert (await figure(up, hits), await figure(up, misses)) == (hit + 1, missed)
+        await cloche.create({"resources": {"pids": 255}}, id="sb-odd-shape")
+    assert (await figure(up, hits), await figure(up, misses)) == (hit + 1, missed + 1)
+
+
+async def test_a_request_that_is_denied_is_counted(up: Up) -> None:
+    line = 'cloche_egress_requests_total{verdict="denied"}'
+    before = await figure(up, line)
+    async with Cloche.connect(settings_in(up.data)) as cloche:
+        sandbox = await cloche.create({"network": {"mode": "restricted", "allowed_hosts": []}}, id="sb-curious")
+        await sandbox.run(["curl", "-s", "-m", "20", "-o", "/dev/null", "http://nowhere.test/"])
+        await until_told(sandbox, "network.denied")
+    assert await figure(up, line) == before + 1
+
+
+async def test_a_death_and_the_recovery_from_it_are_counted(up: Up) -> None:
+    died, recovered = "cloche_sandbox_deaths_total", 'cloche_recoveries_total{cause="death",outcome="recovered"}'
+    before = (await figure(up, died), await figure(up, recovered))
+    async with Cloche.connect(settings_in(up.data)) as cloche:
+        sandbox = await cloche.create(id="sb-mortal")
+        status = json.loads((up.data / "sandboxes" / "sb-mortal" / "status.json").read_text())
+        os.kill(status["child-pid"], signal.SIGKILL)
+        await until_told(sandbox, "sandbox.recovered")
+    await until_figure(up, recovered, lambda found: found == before[1] + 1)
+    assert await figure(up, died) == before[0] + 1
+
+
+async def test_a_tool_call_that_waits_for_leave_is_shown_with_its_age_until_it_is_answered(up: Up) -> None:
+    async with Cloche.connect(settings_in(up.data)) as cloche:
+        sandbox = await cloche.create(id="sb-asking")
+        run = await begin(sandbox, [{"ask": "May I?", "tool": "deploy", "steps": [], "denied": []}])
+        asked = await until(run, AgentApprovalRequested)
+        await until_figure(up, "cloche_approvals_pending", lambda waiting: waiting == 1)
+        await until_figure(up, "cloche_approvals_oldest_seconds", lambda age: age > 0.5)
+        await sandbox.agent.approve(asked.approval)
+        await run.wait()
+    await until_figure(up, "cloche_approvals_pending", lambda waiting: waiting == 0)
+    await until_figure(up, "cloche_approvals_oldest_seconds", lambda age: age == 0)
+
+
+async def until_told(sandbox: Sandbox, type_: str) -> None:
+    async with asyncio.timeout(WITHIN_S):
+        async for _ in sandbox.events(types=[type_], follow=True):
+            return
 
 
 async def test_a_real_prometheus_finds_every_target_up(up: Up, tmp_path: Path) -> None:

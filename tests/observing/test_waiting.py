@@ -12,15 +12,20 @@ import pytest
 
 from contracts import subjects
 from contracts.errors import Invalid
-from contracts.streams import COMMANDS_STREAM, executor_consumer
+from contracts.events.node import NodeJoined, NodeLost, VitalsNode
+from contracts.streams import COMMANDS_STREAM, executor_consumer, spawner_consumer
 from infra import asking
 from infra.bus.connection import Bus
 from infra.bus.out_stream import OutStream
 from infra.bus.publisher import append
+from infra.bus.puller import Puller
+from infra.journal import Journal
+from infra.nodes import NodeLog
 from infra.observing import catalogue, polling, tracing
 from infra.observing.figures import Counter, Gauge, samples
 from infra.observing.lag import watch_lag
-from infra.observing.queues import watch_queue
+from infra.observing.nodes import watch_nodes
+from infra.observing.queues import watch_ages, watch_queue
 from infra.observing.store import watch_store
 from infra.settings import Tracing
 from tests.bus.servers import Server, nats_in, until
@@ -59,6 +64,42 @@ async def test_orders_that_nobody_takes_are_the_depth_of_their_queue(server: Ser
     async with running(watch_queue(executor, executor_consumer("local"))):
         await until(lambda: value(catalogue.queue_depth, "executor-local") == 3)
     assert value(catalogue.queue_unsettled, "executor-local") == 0
+
+
+async def test_an_order_that_nobody_takes_grows_old_until_it_is_settled(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(polling, "EVERY_S", 0.05)
+    client, executor = await server.connect("client"), await server.connect("executor")
+    await order(client, 1)
+    watched = (executor_consumer("local"), spawner_consumer("local"))
+    async with running(watch_ages(await server.connect("spawner"), watched)):
+        await until(lambda: (value(catalogue.queue_oldest, "executor-local") or 0) > 0.2)
+        puller = Puller(executor, COMMANDS_STREAM, "executor-local")
+        async with puller.open():
+            taken = await puller.next()
+            before = value(catalogue.queue_oldest, "executor-local") or 0
+            await until(lambda: (value(catalogue.queue_oldest, "executor-local") or 0) > before)
+            await taken.ack()
+            await until(lambda: value(catalogue.queue_oldest, "executor-local") == 0)
+    assert value(catalogue.queue_oldest, "spawner-local") == 0
+
+
+async def test_a_node_is_silent_until_it_is_drained_or_told_as_lost(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(polling, "EVERY_S", 0.05)
+    bus = await server.connect("spawner")
+    journal, log = Journal(bus, service="spawner", node="n1"), NodeLog(bus)
+    sign = journal.write(subjects.NO_SANDBOX, VitalsNode(sandboxes=0, max_sandboxes=1), id="n2.vitals.1", scope="n2")
+    await bus.tell(subjects.node_vitals("n2"), sign.payload)
+    await log.tell(journal, "n3", NodeJoined(node="n3"))
+    async with running(watch_nodes(bus)):
+        await until(lambda: (value(catalogue.node_silent, "n2") or 0) > 0.2)
+        assert value(catalogue.node_silent, "n3") == 3600
+        await log.tell(journal, "n3", NodeLost(node="n3", reason="test", noticed_by="n1"))
+        await until(lambda: value(catalogue.node_silent, "n3") is None)
+        assert value(catalogue.node_silent, "n2") is not None
 
 
 async def test_only_what_a_follower_reads_is_its_lag(server: Server) -> None:
