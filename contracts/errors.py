@@ -37,6 +37,7 @@
     │   ├── UnsupportedMediaType            UNSUPPORTED_MEDIA_TYPE            415
     │   └── RangeNotSatisfiable             RANGE_NOT_SATISFIABLE             416
     ├── NodeIsLost                          NODE_LOST                         503
+    ├── NodeIsDrained                       NODE_DRAINED                      409
     ├── ContextMissing                      CONTEXT_MISSING                   400
     ├── Conflict                            CONFLICT                          409  yes
     ├── Unavailable                         UNAVAILABLE                       503  yes
@@ -266,6 +267,13 @@ class NodeIsLost(ClocheError):
 
     code = "NODE_LOST"
     http_status = 503
+
+
+class NodeIsDrained(ClocheError):
+    """The order would have a sandbox live on a node that everything is to leave."""
+
+    code = "NODE_DRAINED"
+    http_status = 409
 
 
 class ContextMissing(ClocheError):

@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from contracts.codec import decode_fact
-from contracts.errors import ClocheError, Invalid, NodeIsLost, SandboxResourceLimitExceeded
+from contracts.errors import ClocheError, Invalid, NodeIsDrained, NodeIsLost, SandboxResourceLimitExceeded
 from contracts.events import node as facts
 from contracts.message import EventHead
 from contracts.recovery import is_recovering
@@ -37,6 +37,11 @@ class Standing(StrEnum):
     def takes_sandboxes(self) -> bool:
         return self in (Standing.UNKNOWN, Standing.JOINED)
 
+    @property
+    def gives_away(self) -> bool:
+        """It takes none, and what it has is to leave."""
+        return self in (Standing.DRAINING, Standing.DRAINED)
+
 
 class NodeRecord(Struct, frozen=True, kw_only=True):
     """A fold of the `node` events of one node."""
@@ -47,6 +52,8 @@ class NodeRecord(Struct, frozen=True, kw_only=True):
     """The last of them: what the next one must expect."""
     since: int = 0
     """The one that it has this standing by."""
+    identity: str = ""
+    """Of the host that has the name. Empty = it joined before there were any, or nobody has joined."""
     grace_ms: int = 0
     reason: str = ""
     noticed_by: str = ""
@@ -60,8 +67,12 @@ def fold_node(record: NodeRecord, sequence: int, head: EventHead) -> NodeRecord:
         return record
     record = replace(record, sequence=sequence)
     match decode_fact(head):
-        case facts.NodeJoined() | facts.NodeResumed() | facts.NodeReturned():
-            return NodeRecord(node=record.node, standing=Standing.JOINED, sequence=sequence, since=sequence)
+        case facts.NodeJoined(identity=identity) if record.standing not in (Standing.UNKNOWN, Standing.LOST):
+            return replace(record, identity=identity)
+        case facts.NodeJoined(identity=identity):
+            return _joined(record.node, sequence, identity)
+        case facts.NodeResumed() | facts.NodeReturned():
+            return _joined(record.node, sequence, record.identity)
         case facts.NodeDraining(grace_ms=grace_ms, reason=reason):
             return replace(record, standing=Standing.DRAINING, since=sequence, grace_ms=grace_ms, reason=reason)
         case facts.NodeKept(sandbox=sandbox, reason=reason):
@@ -76,8 +87,13 @@ def fold_node(record: NodeRecord, sequence: int, head: EventHead) -> NodeRecord:
                 since=sequence,
                 reason=reason,
                 noticed_by=noticed_by,
+                identity=record.identity,
             )
     return record
+
+
+def _joined(node: str, sequence: int, identity: str) -> NodeRecord:
+    return NodeRecord(node=node, standing=Standing.JOINED, sequence=sequence, since=sequence, identity=identity)
 
 
 def lost_order(node: str, sandbox: str, state: SandboxState | None) -> NodeIsLost:
@@ -146,6 +162,21 @@ def lacks_now(vitals: facts.VitalsNode, want: Want) -> list[str]:
     if vitals.max_cpus is not None and vitals.cpus + want.cpus > vitals.max_cpus:
         lacks.append(f"CPUs: {vitals.cpus:g} of {vitals.max_cpus:g} are promised")
     return lacks
+
+
+def why_not_here(want: Want, here: Candidate, *, has_it: bool) -> ClocheError | None:
+    """Why a node that was named for a sandbox refuses it. `has_it`: its files are there, so labels do not matter."""
+    lacks = [] if has_it else lacks_ever(here.vitals, want)
+    if lacks:
+        return Invalid(f"node {here.name!r} lacks {', '.join(lacks)}: leave the choice to the nodes, or name another")
+    return _no_room(here, want) if lacks_now(here.vitals, want) else None
+
+
+def drained_order(node: str, sandbox: str, *, exists: bool) -> NodeIsDrained:
+    """Why a node that is to be left begins nothing new, and what to do instead."""
+    instead = f"`cloche recover {sandbox} --node NODE` brings it to another" if exists else "name another node, or none"
+    words = f"node {node!r} is being drained: {instead}; `cloche drain {node} --cancel` has it take sandboxes again"
+    return NodeIsDrained(words, node=node)
 
 
 class Placing(StrEnum):
@@ -224,5 +255,10 @@ class Silence:
         return 0.0 if is_news else self._silent_s.get(node, 0.0)
 
 
+def silence_s(every_s: float) -> float:
+    """For so long one that is alive may be silent."""
+    return every_s * DEAD_BEATS + SLACK_S
+
+
 def is_alive(silent_s: float, every_s: float) -> bool:
-    return silent_s <= every_s * DEAD_BEATS + SLACK_S
+    return silent_s <= silence_s(every_s)

@@ -60,7 +60,7 @@ class ConsumerSpec(Struct, frozen=True, kw_only=True):
     filters: tuple[str, ...]
     ack_wait_s: float = 5
     max_deliver: int = 1000
-    """Far above CRASH_LIMIT: giving up is ours to say, in a dead letter, never the server's silence."""
+    """Far above CRASH_LIMIT: giving up is ours to say, in a dead letter, never the server's silence. -1 = for ever."""
     max_ack_pending: int = 100_000
     """Messages given back for later count too: at this limit nothing new would be delivered."""
 
@@ -152,10 +152,11 @@ def blobs_bucket(limits: Limits) -> BucketSpec:
 
 
 def create_consumer() -> ConsumerSpec:
-    """Shared by every node: whoever has room pulls."""
+    """Shared by every node: whoever has room pulls. While nobody has, it goes from one to the next for an hour."""
     return ConsumerSpec(
         stream=COMMANDS_STREAM,
         durable="spawner-any",
+        max_deliver=-1,
         filters=(
             subjects.command_filter(subjects.ANY_NODE, "sandbox"),
             subjects.command_filter(subjects.ANY_NODE, "node"),

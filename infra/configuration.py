@@ -24,6 +24,7 @@ class _Variable(NamedTuple):
 VARIABLES: dict[str, _Variable] = {
     "CLOCHE_DATA": _Variable("data"),
     "CLOCHE_NODE": _Variable("node"),
+    "CLOCHE_TAKE_OVER": _Variable("take_over"),
     "CLOCHE_NODES": _Variable("nodes", many=True),
     "CLOCHE_DURABILITY": _Variable("durability"),
     "CLOCHE_PORT": _Variable("port", number=True),

@@ -69,10 +69,15 @@ class NodeLog:
         except Invalid:
             return
 
-    async def tell(self, journal: Journal, node: str, fact: Fact, *, command: str | None = None) -> None:
-        """Append it, if nobody has said anything of the node since it was read. Raises `Conflict`."""
+    async def tell(
+        self, journal: Journal, node: str, fact: Fact, *, command: str | None = None, identity: str = ""
+    ) -> None:
+        """Append it, if nobody has said anything of the node since it was read. Raises `Conflict`.
+
+        `identity` tells apart who may have the same name.
+        """
         expected = self.get(node).sequence
-        rival = hashlib.sha256(f"{journal.node}/{command}".encode()).hexdigest()[:16]
+        rival = hashlib.sha256(f"{journal.node}/{command}{identity}".encode()).hexdigest()[:16]
         written = journal.write(
             subjects.NO_SANDBOX, fact, id=f"{node}.{expected}.{tag_of(fact)}.{rival}", command=command, scope=node
         )

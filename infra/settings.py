@@ -242,6 +242,8 @@ class Tenant(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     data: Path
     node: Token = "local"
+    take_over: Annotated[str, Meta(max_length=100)] = ""
+    """The identity of the host that had this name and is gone for good. No other is succeeded by it."""
     nodes: Annotated[tuple[Token, ...], Meta(max_length=10_000)] = ()
     """Names of all nodes: servers let only these take orders. Empty = this one alone."""
     durability: Durability = Durability.DISK

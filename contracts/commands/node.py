@@ -21,9 +21,9 @@ class DrainNode(Order, frozen=True, kw_only=True):
 
 
 class LoseNode(Order, frozen=True, kw_only=True):
-    """To any node but the one that is gone."""
+    """To any node but the one that is gone. Refused for one that lives: it is drained, or stopped first."""
 
     node: NodeId
     reason: Reason = "asked"
     force: bool = False
-    """Also while it shows signs of life."""
+    """Its last sign of life may be recent: it is enough that the next one does not come when it is due."""

@@ -57,6 +57,8 @@ class RecoverSandbox(Order, frozen=True, kw_only=True):
     """Only if it is still this life that died. Absent = a person asks, also for one that was stopped or has failed."""
     lifecycle_sequence: Annotated[int, Meta(ge=1)] | None = None
     """Only if nothing has moved it since this event; absent = whatever has become of it."""
+    lost_sequence: Annotated[int, Meta(ge=1)] | None = None
+    """Only while the node that has it is gone by this `node.lost`; absent = whatever has become of the node."""
 
 
 class ChangeNetwork(Order, frozen=True, kw_only=True):

@@ -10,6 +10,8 @@ class NodeJoined(Fact, frozen=True, kw_only=True):
     labels: dict[str, str] = {}
     tiers: tuple[str, ...] = ()
     version: str = ""
+    identity: str = ""
+    """Of the host's data directory, which has the name from here on."""
 
 
 class NodeDraining(Fact, frozen=True, kw_only=True):
@@ -84,3 +86,5 @@ class VitalsNode(Fact, frozen=True, kw_only=True):
     started_at: datetime.datetime | None = None
     every_s: float = 5.0
     """Between two of these."""
+    identity: str = ""
+    """Whose sign it is, where two hosts have one name by mistake."""

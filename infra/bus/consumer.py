@@ -37,6 +37,7 @@ async def run(
     key: Callable[[str], str] = subjects.sandbox_of,
     in_order: bool = False,
     hold_back_s: Callable[[], float] = lambda: 0.0,
+    waits_s: float = 0.0,
 ) -> None:
     """Handle messages until cancelled. `handle(subject, payload)` ends as `settle` says.
 
@@ -45,10 +46,11 @@ async def run(
     `in_order`: also what an earlier process had in hand when it died comes before what was sent later, so after such a
     death nothing is taken for `ack_wait_s`; and however much waits for one key, nothing is given back for later.
     `hold_back_s`: asked before each message; others who share the consumer are given so long to take it first.
+    `waits_s`: so long a message may be given back again and again, as `settle` says.
     Survives restarts of the server; a missing consumer is complained about once and waited for.
     On cancellation, running handlers are cancelled and their messages are delivered again.
     """
-    lanes = _Lanes(bus, spec, handle, dead_letter, concurrency, LONG_LANE if in_order else LANE_LENGTH)
+    lanes = _Lanes(bus, spec, handle, dead_letter, concurrency, LONG_LANE if in_order else LANE_LENGTH, waits_s)
     puller = Puller(bus, spec.stream, spec.durable)
     if in_order and await _is_in_hand(bus, spec):
         # The server gives again what was given before, ahead of what is new.
@@ -90,7 +92,9 @@ class _Lanes:
         dead_letter: DeadLetters,
         concurrency: int,
         length: int,
+        waits_s: float,
     ) -> None:
+        self._waits_s = waits_s
         self._length = length
         self._bus = bus
         self._spec = spec
@@ -129,6 +133,7 @@ class _Lanes:
                         self._dead_letter,
                         failures=self._failures,
                         ack_wait_s=self._spec.ack_wait_s,
+                        waits_s=self._waits_s,
                     )
                 lane.popleft()
         finally:

@@ -12,6 +12,7 @@ from nats.aio.msg import Msg
 
 from contracts.errors import ClocheError, Failure, Invalid
 from contracts.streams import CRASH_LIMIT, DELIVERY_LIMIT
+from infra import clock
 from infra.bus.connection import Bus
 from infra.bus.publisher import append
 from infra.observing.orders import taken
@@ -72,28 +73,36 @@ async def settle(
     *,
     failures: Failures | None = None,
     ack_wait_s: float = 5,
+    waits_s: float = 0.0,
 ) -> Outcome:
     """Handle one message of a durable consumer and tell the server how it ended.
 
     Handler returns → ack. Raises a retryable `ClocheError` → nak with a growing delay, `DELIVERY_LIMIT` times at most.
     Raises `GivenBack` → nak with its delay, which counts for nothing.
     Raises anything else → dead letter, then term. Delivered more than `CRASH_LIMIT` times → dead letter, without
-    calling the handler: it takes its process with it.
+    calling the handler: it takes its process with it. The server counts what was given back as well, so one that may
+    be given back for `waits_s` is not given up before it is older than that, by the clocks of the server and of here.
     The server is told that work goes on while the handler runs. A cancelled handler gives its message back at once.
     An acknowledgement may be lost: handlers must stand being called twice.
     Raises `Unavailable` only if the bus was closed.
     """
     with taken(bus, msg) as order:
-        outcome = await _settle(bus, msg, handle, dead_letter, failures or Failures(), ack_wait_s)
+        outcome = await _settle(bus, msg, handle, dead_letter, failures or Failures(), ack_wait_s, waits_s)
         order.outcome = outcome.value
         return outcome
 
 
 async def _settle(
-    bus: Bus, msg: Msg, handle: Handler, dead_letter: DeadLetters, failures: Failures, ack_wait_s: float
+    bus: Bus,
+    msg: Msg,
+    handle: Handler,
+    dead_letter: DeadLetters,
+    failures: Failures,
+    ack_wait_s: float,
+    waits_s: float,
 ) -> Outcome:
     async with working(msg, ack_wait_s / 2):
-        if msg.metadata.num_delivered > CRASH_LIMIT:
+        if msg.metadata.num_delivered > CRASH_LIMIT and _age_s(msg) >= waits_s:
             failure = Invalid(f"given up after {CRASH_LIMIT} deliveries").failure()
             return await _give_up(bus, msg, dead_letter, failure)
         try:
@@ -119,6 +128,10 @@ async def _settle(
         failures.forget(msg)
         await _tell(msg.ack())
         return Outcome.ACKED
+
+
+def _age_s(msg: Msg) -> float:
+    return (clock.now() - msg.metadata.timestamp).total_seconds()
 
 
 def delay_s(delivered: int) -> float:

@@ -13,6 +13,7 @@ from infra.exclusive import exclusive
 from infra.journal import Journal
 from infra.lifecycles import Lifecycles
 from infra.lost_orders import LostOrders
+from infra.node_name import NodeName
 from infra.service import Ready
 from infra.settings import Settings
 from infra.usage import Usage
@@ -37,6 +38,8 @@ class AgentApp:
         settings = self._settings
         asking.source.set(f"{self.name}/{settings.node}")
         async with open_as(settings, self.name) as bus:
+            name = NodeName(bus, settings)
+            await name.held()
             journal = Journal(bus, service=self.name, node=settings.node)
             lifecycles = Lifecycles(bus)
             removed: set[str] = set()
@@ -55,6 +58,7 @@ class AgentApp:
                 )
                 runs.show()
                 tasks.create_task(bus.keep_fresh())
+                tasks.create_task(name.keep())
                 tasks.create_task(lifecycles.follow())
                 await lifecycles.caught_up.wait()
                 lifecycles.off_change(note)

@@ -114,9 +114,14 @@ def _health(view: NodeView) -> str:
 def lost(
     node: Node,
     reason: Annotated[str, typer.Option(help="Why, for the log.")] = "asked",
-    force: Annotated[bool, typer.Option("--force", help="Also while it shows signs of life.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="It was alive a moment ago: be content with one missed sign of life.")
+    ] = False,
 ) -> None:
-    """Take a node for gone: its sandboxes are recovered elsewhere, and what it says of them later does not count."""
+    """Take a node for gone: its sandboxes are recovered elsewhere, and what it says of them later does not count.
+
+    Refused while it shows signs of life, also with `--force`: `cloche drain` moves what a living node has.
+    """
 
     async def go() -> None:
         async with connected() as cloche:
@@ -124,7 +129,7 @@ def lost(
                 await order_lose(part.bus, LoseNode(node=node, reason=reason, force=force))
 
     asyncio.run(go())
-    say(f"node {node} is taken for gone; what it had is recovered elsewhere: see `cloche ps`")
+    say(f"node {node} is taken for gone; what it had is being recovered elsewhere: see `cloche ps`")
 
 
 def drain(

@@ -10,6 +10,7 @@ from infra.bus.connection import Bus
 from infra.bus.errors import CONSUMER_NOT_FOUND, STREAM_NOT_FOUND, ApiError, Denied, NobodyAnswers
 from infra.embedded import secrets
 from infra.embedded.users import ADMIN, CLIENT, SYSTEM, USERS
+from infra.node_name import check_name
 from infra.settings import Settings
 
 PATIENCE_S = 60.0
@@ -35,6 +36,7 @@ async def check_joined(settings: Settings, tell: Callable[[str], None], *, patie
         try:
             async with open_as(settings, "spawner") as bus:
                 await _check_provisioned(bus, settings.node)
+                await check_name(bus, settings)
         except Unavailable as error:
             if asyncio.get_running_loop().time() > deadline:
                 raise

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from contracts.errors import Invalid
+from contracts.node_names import ANYBODY
 from infra.embedded.server import EmbeddedServer
 from infra.embedded.store import prepare
 from infra.exclusive import exclusive
@@ -24,7 +25,8 @@ async def serve(settings: Settings, ready: Callable[[Running], None]) -> None:
     if settings.url is not None:
         raise Invalid("`cloche up` runs the embedded server; for the one at CLOCHE_URL use `cloche node`")
     # Whoever wants to see one partition alone finds a node that serves them all.
-    settings = replace(settings, partition=None)
+    # And whoever has the store has the name, also when it came here by a backup.
+    settings = replace(settings, partition=None, take_over=ANYBODY)
     settle()
     prepare(settings.data)
     with exclusive(settings.data, "up", ADVICE):

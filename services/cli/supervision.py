@@ -5,9 +5,11 @@ import logging
 from collections.abc import Callable
 
 from contracts.errors import ClocheError, Unavailable
+from infra.access import open_as
 from infra.duty import OnDuty
 from infra.embedded.store import prepare
 from infra.keeper.launcher import end_keeper
+from infra.node_name import NodeName
 from infra.observing import about, catalogue
 from infra.observing.endpoint import endpoint
 from infra.observing.presence import presence
@@ -60,6 +62,8 @@ async def supervise_all(settings: Settings, url: str, ready: Callable[[Running],
             started = [asyncio.Event() for _ in apps]
             for app, event in zip(apps, started, strict=True):
                 tasks.create_task(_supervise(app, event))
+            for part in each:
+                tasks.create_task(_keep_name(part))
             for event in started:
                 await event.wait()
             ready(leave(settings.data, url))
@@ -68,6 +72,19 @@ async def supervise_all(settings: Settings, url: str, ready: Callable[[Running],
         for part in each:
             # Stays while commands run, and the next node finds it again.
             await end_keeper(part.data)
+
+
+async def _keep_name(settings: Settings) -> None:
+    """Ends the node, services and all, with `Invalid` when its name is another host's."""
+    while settings.url is not None:
+        try:
+            async with open_as(settings, "spawner") as bus:
+                name = NodeName(bus, settings)
+                await name.held()
+                await name.keep()
+        except Unavailable as error:
+            logger.info("the name is looked at again: %s", error.message)
+            await asyncio.sleep(RESTART_S)
 
 
 def _one_or_each(make: MakeApp, settings: Settings) -> App:

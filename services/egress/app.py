@@ -11,6 +11,7 @@ from infra.journal import Journal
 from infra.lifecycles import Lifecycles
 from infra.lost_orders import LostOrders
 from infra.netns.entrance import Entrance
+from infra.node_name import NodeName
 from infra.observing.queues import watch_queue
 from infra.sandbox.providers import load_providers
 from infra.secrets.store import SecretStore
@@ -41,6 +42,8 @@ class EgressApp:
             load_providers(settings.data) as providers,
             Entrance(settings.data) as entrance,
         ):
+            name = NodeName(bus, settings)
+            await name.held()
             journal = Journal(bus, service=self.name, node=settings.node)
             lifecycles = Lifecycles(bus)
             async with Gates(bus, journal, settings) as gates, asyncio.TaskGroup() as tasks:
@@ -50,6 +53,7 @@ class EgressApp:
                 attachments = Attachments(tools, tasks, lifecycles.get, gates.changed)
                 tasks.create_task(gates.run())
                 tasks.create_task(watch_queue(bus, egress_consumer(settings.node)))
+                tasks.create_task(name.keep())
                 tasks.create_task(lifecycles.follow())
                 await lifecycles.caught_up.wait()
                 for state in lifecycles:

@@ -11,6 +11,7 @@ from infra.exclusive import exclusive
 from infra.journal import Journal
 from infra.lifecycles import Lifecycles
 from infra.lost_orders import LostOrders
+from infra.node_name import NodeName
 from infra.sandbox.providers import load_providers
 from infra.service import Ready
 from infra.settings import Settings
@@ -40,6 +41,8 @@ class ExecutorApp:
     async def _serve(self, ready: Ready) -> None:
         settings = self._settings
         async with open_as(settings, self.name) as bus, load_providers(settings.data) as providers:
+            name = NodeName(bus, settings)
+            await name.held()
             journal = Journal(bus, service=self.name, node=settings.node)
             lifecycles = Lifecycles(bus)
             memory = Memory(lifecycles, providers)
@@ -61,6 +64,7 @@ class ExecutorApp:
             tools = FileTools(data=settings.data, places=places, calls=ToolCalls(journal))
             async with tools, asyncio.TaskGroup() as tasks:
                 tasks.create_task(bus.keep_fresh())
+                tasks.create_task(name.keep())
                 tasks.create_task(lifecycles.follow())
                 tasks.create_task(attachments.hold())
                 await lifecycles.caught_up.wait()

@@ -9,6 +9,7 @@ from infra.exclusive import exclusive
 from infra.journal import Journal
 from infra.lifecycles import Lifecycles
 from infra.manifest.garbage import keep_swept
+from infra.node_name import NodeName
 from infra.observing import catalogue
 from infra.service import Ready
 from infra.settings import Settings
@@ -36,6 +37,8 @@ class FileWatcherApp:
     async def _serve(self, ready: Ready) -> None:
         settings = self._settings
         async with open_as(settings, self.name) as bus, Watches() as watches:
+            name = NodeName(bus, settings)
+            await name.held()
             journal = Journal(bus, service=self.name, node=settings.node)
             lifecycles = Lifecycles(bus)
             remembered = Remembered(settings.data / "run" / "files_seen")
@@ -44,6 +47,7 @@ class FileWatcherApp:
             async with asyncio.TaskGroup() as tasks:
                 followers = Followers(tools, Places(settings.data), tasks)
                 tasks.create_task(catalogue.workspaces_followed.show(lambda: len(followers)))
+                tasks.create_task(name.keep())
                 tasks.create_task(lifecycles.follow())
                 tasks.create_task(watches.outlast())
                 tasks.create_task(keep_swept(bus, settings.data / "run"))

@@ -12,6 +12,7 @@ from infra.boot import booted_at
 from infra.bus.connection import Bus
 from infra.journal import Journal
 from infra.lifecycles import Lifecycles
+from infra.node_name import NodeName
 from infra.sandbox.base import Provider, ProviderEvent
 from infra.sandbox.providers import load_providers
 from infra.service import Ready
@@ -42,10 +43,13 @@ class HealthMonitorApp:
     async def serve(self, ready: Ready) -> None:
         settings = self._settings
         async with open_as(settings, self.name) as bus, load_providers(settings.data) as providers:
+            name = NodeName(bus, settings)
+            await name.held()
             lifecycles = Lifecycles(bus)
             monitor = Monitor(bus, settings, lifecycles, providers, booted_at())
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(bus.keep_fresh())
+                tasks.create_task(name.keep())
                 tasks.create_task(lifecycles.follow())
                 await lifecycles.caught_up.wait()
                 monitor.start(tasks)

@@ -6,7 +6,7 @@ from functools import partial
 
 from contracts.errors import ClocheError
 from contracts.state import Status
-from contracts.streams import create_consumer, spawner_consumer
+from contracts.streams import create_consumer, node_consumers, shared_consumers, spawner_consumer
 from infra.access import open_as
 from infra.bus.broker import make_broker
 from infra.bus.connection import Bus
@@ -14,8 +14,10 @@ from infra.bus.strays import sweep
 from infra.exclusive import exclusive
 from infra.journal import Journal
 from infra.lost_orders import LostOrders
+from infra.node_name import NodeName
 from infra.observing import catalogue
-from infra.observing.queues import watch_queue
+from infra.observing.nodes import watch_nodes
+from infra.observing.queues import watch_ages, watch_queue
 from infra.sandbox.local.uids import UidRange, set_uid_range
 from infra.sandbox.providers import load_providers
 from infra.service import Ready
@@ -51,8 +53,11 @@ class SpawnerApp:
             parts = Parts(settings, bus, providers, tasks, await _admission(bus, settings, tasks))
             tasks.create_task(parts.lifecycles.follow())
             await parts.lifecycles.caught_up.wait()
-            # Before anything else: whoever was taken for gone must know.
+            # Before anything else: whoever was taken for gone, or has a name that is not its own, must know.
             await parts.membership.begin(parts.lifecycles, parts.draining)
+            name = NodeName(bus, settings)
+            await name.held()
+            tasks.create_task(name.keep())
             _keep_house(parts, tasks)
             _show(parts, tasks)
             broker = make_broker(bus)
@@ -76,7 +81,11 @@ def _keep_house(parts: Parts, tasks: asyncio.TaskGroup) -> None:
 
 
 def _take_orders(parts: Parts, tasks: asyncio.TaskGroup) -> None:
-    tasks.create_task(take_offers(parts.bus, parts.spawner, parts.journal, parts.places.hold_back_s))
+    patience_s = parts.settings.capacity.wait_s
+    offers = take_offers(
+        parts.bus, parts.spawner.handle, parts.journal, hold_back_s=parts.places.hold_back_s, patience_s=patience_s
+    )
+    tasks.create_task(offers)
     tasks.create_task(LostOrders(parts.bus, parts.journal, spawner_consumer).answer())
     tasks.create_task(parts.membership.keep())
     tasks.create_task(parts.draining.keep())
@@ -88,6 +97,8 @@ def _show(parts: Parts, tasks: asyncio.TaskGroup) -> None:
     tasks.create_task(catalogue.pool_ready.show(lambda: parts.pool.ready))
     for spec in (create_consumer(), spawner_consumer(settings.node)):
         tasks.create_task(watch_queue(parts.bus, spec))
+    tasks.create_task(watch_ages(parts.bus, (*shared_consumers(), *node_consumers(settings.node))))
+    tasks.create_task(watch_nodes(parts.bus))
 
     def count(status: Status) -> int:
         return sum(state.status == status and state.node == settings.node for state in lifecycles)

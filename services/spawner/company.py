@@ -9,7 +9,7 @@ from importlib import metadata
 from contracts import subjects
 from contracts.errors import ClocheError
 from contracts.events.node import NodeLost, VitalsNode
-from contracts.nodes import Candidate, NodeRecord, Silence, is_alive
+from contracts.nodes import SLACK_S, Candidate, NodeRecord, Silence, is_alive
 from contracts.spec import Isolation
 from infra import clock
 from infra.bus.connection import Bus
@@ -22,6 +22,8 @@ logger = logging.getLogger(__name__)
 
 Look = Callable[[], Awaitable[None]]
 Owners = Callable[[], Collection[str]]
+LOOKS = 10
+"""While a sign of life is waited for."""
 LONGEST_ROUND = 2.0
 """Intervals that one round counts for at most: what took longer was no listening."""
 
@@ -46,6 +48,8 @@ class Company:
         self._owners = owners
         self._tiers = tuple(sorted(tiers))
         self._begun = clock.now()
+        self.identity = ""
+        """Of this host, as its signs of life tell it."""
         self._silence = Silence()
         self._signs: dict[str, Sign] = {}
         self.log = NodeLog(bus)
@@ -53,6 +57,11 @@ class Company:
     @property
     def own(self) -> NodeRecord:
         return self.log.get(self._journal.node)
+
+    @property
+    def own_sign(self) -> Sign | None:
+        """The newest under this node's name, whoever showed it."""
+        return self._signs.get(self._journal.node)
 
     def here(self, *, but: str = "") -> Candidate:
         """This node, as it would be without one of its sandboxes."""
@@ -69,6 +78,17 @@ class Company:
     def is_alive(self, node: str) -> bool:
         sign = self._signs.get(node)
         return sign is not None and is_alive(self._silence.of(node, heard=sign.entry.seq), sign.vitals.every_s)
+
+    async def misses_a_beat(self, node: str) -> bool:
+        """Whether the sign of life that is due next does not come. Raises `Unavailable`."""
+        wait_s = SLACK_S + (self._signs[node].vitals.every_s if node in self._signs else 0)
+        heard = set()
+        for _ in range(LOOKS):
+            # What was on its way when it was asked is no sign of what lives now.
+            await asyncio.sleep(wait_s / LOOKS)
+            await self.look()
+            heard.add(self._signs[node].entry.seq if node in self._signs else 0)
+        return len(heard) == 1
 
     def silent_s(self, node: str) -> float:
         return self._silence.of(node)
@@ -130,4 +150,5 @@ class Company:
             draining=not self.own.standing.takes_sandboxes,
             started_at=self._begun,
             every_s=capacity.vitals_s,
+            identity=self.identity,
         )

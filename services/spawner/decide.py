@@ -7,7 +7,7 @@ from typing import NamedTuple
 from contracts.commands import sandbox as orders
 from contracts.errors import ClocheError, Conflict, Invalid, SandboxInvalidState, SandboxNotFound
 from contracts.message import Order
-from contracts.nodes import DRAINED
+from contracts.nodes import DRAINED, NodeRecord, Standing
 from contracts.recovery import attempts_used, is_recovering
 from contracts.state import SandboxState, Status
 
@@ -23,6 +23,8 @@ class Step(StrEnum):
     STOP = "stop"
     PAUSE = "pause"
     RESUME = "resume"
+    THAW = "thaw"
+    """It runs by the log; if it is frozen, nobody has come to say so."""
     REMOVE = "remove"
     SNAPSHOT = "snapshot"
     CHANGE_NETWORK = "change_network"
@@ -46,7 +48,7 @@ _NEXT: dict[type[Order], dict[Status, Step]] = {
         Status.FAILED: Step.NOTHING,
     },
     orders.PauseSandbox: {Status.RUNNING: Step.PAUSE, Status.PAUSED: Step.NOTHING},
-    orders.ResumeSandbox: {Status.PAUSED: Step.RESUME, Status.RUNNING: Step.NOTHING},
+    orders.ResumeSandbox: {Status.PAUSED: Step.RESUME, Status.RUNNING: Step.THAW},
     orders.SnapshotSandbox: {
         Status.RUNNING: Step.SNAPSHOT,
         Status.PAUSED: Step.SNAPSHOT,
@@ -72,9 +74,19 @@ ALIVE = frozenset({Status.RUNNING, Status.PAUSED})
 
 
 def decide(
-    state: SandboxState | None, order: Order, *, sandbox: str, command: str, node: str, now: datetime.datetime
+    state: SandboxState | None,
+    order: Order,
+    *,
+    sandbox: str,
+    command: str,
+    node: str,
+    now: datetime.datetime,
+    owner: NodeRecord | None = None,
 ) -> Decision:
-    """The step to take; `refusal` is set when there is none, and may be retryable."""
+    """The step to take; `refusal` is set when there is none, and may be retryable.
+
+    `owner` is what the log says of the node that has the sandbox; None = nothing.
+    """
     if isinstance(order, orders.CreateSandbox | orders.ForkSandbox):
         return _decide_create(state, sandbox=sandbox, command=command, node=node)
     if state is None:
@@ -86,7 +98,8 @@ def decide(
     if command in state.obeyed:
         return Decision(Step.NOTHING)
     if isinstance(order, orders.RecoverSandbox):
-        return _moved_on(state, order, node=node) or _decide_recover(state, order, now=now)
+        owner = owner or NodeRecord(node=state.node)
+        return _moved_on(state, order, owner, node=node) or _decide_recover(state, order, now=now)
     if state.node != node:
         return _refuse(SandboxInvalidState(f"sandbox {sandbox!r} belongs to node {state.node!r}, not {node!r}"))
     if type(order) not in _NEXT:
@@ -122,13 +135,15 @@ def _lives(state: SandboxState, instance: str) -> bool:
     return state.instance == instance and state.status in ALIVE
 
 
-def _moved_on(state: SandboxState, order: orders.RecoverSandbox, *, node: str) -> Decision | None:
+def _moved_on(state: SandboxState, order: orders.RecoverSandbox, owner: NodeRecord, *, node: str) -> Decision | None:
     """An order that was given for one moment may come at another."""
     name = f"sandbox {state.sandbox!r}"
+    if order.lost_sequence is not None and (owner.standing, owner.since) != (Standing.LOST, order.lost_sequence):
+        return Decision(Step.NOTHING)
     if order.lifecycle_sequence is not None and state.lifecycle_sequence != order.lifecycle_sequence:
         words = f"{name} is {state.status} on node {state.node!r}: it has moved on since its recovery was ordered"
         return _refuse(SandboxInvalidState(words, status=state.status))
-    if order.reason == DRAINED and state.node == node:
+    if order.reason == DRAINED and state.node == node and not owner.standing.gives_away:
         return _refuse(SandboxInvalidState(f"{name} is to leave node {node!r}, which is no longer drained"))
     return None
 

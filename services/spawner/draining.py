@@ -24,6 +24,7 @@ from services.spawner.company import Company
 from services.spawner.flushing import Flushing
 from services.spawner.forks import Forks
 from services.spawner.room import LIVING, Room
+from services.spawner.thawing import thaw_untold
 
 logger = logging.getLogger(__name__)
 
@@ -71,20 +72,24 @@ class Draining:
         """To be set when the log says something new of this node."""
 
     async def keep(self) -> None:
-        """For ever: whenever this node is to be drained."""
+        """For ever: whenever this node is to be drained, and after that whatever is on it all the same."""
         while True:
             self.changed.clear()
+            is_done = False
             try:
-                if self._company.own.standing is Standing.DRAINING:
+                if self._gives_away:
                     await self._move_all()
                 elif self._company.own.standing.takes_sandboxes:
-                    await self._thaw_all()
+                    is_done = await self._thaw_all()
             except (ClocheError, OSError) as error:
                 logger.warning("the drain goes on later: %s", error)
-            await self._pause()
+            await self._pause(None if is_done else AGAIN_S)
 
-    async def _pause(self) -> None:
-        wait_s = AGAIN_S if self._company.own.standing is Standing.DRAINING else None
+    @property
+    def _gives_away(self) -> bool:
+        return self._company.own.standing.gives_away
+
+    async def _pause(self, wait_s: float | None) -> None:
         try:
             async with asyncio.timeout(wait_s):
                 await self.changed.wait()
@@ -93,42 +98,53 @@ class Draining:
 
     async def _move_all(self) -> None:
         async with asyncio.TaskGroup() as tasks:
-            for state in self._room.mine():
-                tasks.create_task(self._move(state.sandbox))
-        if self._room.mine() or self._company.own.standing is not Standing.DRAINING:
+            moves = [tasks.create_task(self._move(sandbox)) for sandbox in self._room.taken()]
+        if not all(move.result() for move in moves) or self._room.taken():
             return
+        record = self._company.own
+        if record.standing is Standing.DRAINING or (record.standing is Standing.DRAINED and record.kept):
+            await self._tell_drained()
+
+    async def _tell_drained(self) -> None:
         node = self._journal.node
         stopped = [each.sandbox for each in self._lifecycles if each.node == node and each.status == Status.STOPPED]
         await self._tell(facts.NodeDrained(node=node, moved=self._moved, stopped=tuple(sorted(stopped))))
         self._moved = 0
 
-    async def _move(self, sandbox: str) -> None:
-        """One that cannot be moved must not keep the others."""
+    async def _move(self, sandbox: str) -> bool:
+        """Whether it is no longer here. One that cannot be moved must not keep the others."""
         async with self._places:
             try:
-                await self._leave(sandbox)
-                self._moved += not await self._is_mine(sandbox)
+                was_here = await self._leave(sandbox)
+                has_left = not await self._is_mine(sandbox)
             except (ClocheError, OSError) as error:
                 await self._kept(sandbox, str(error)[:REASON])
+                return False
+        self._moved += was_here and has_left
+        return has_left
 
-    async def _leave(self, sandbox: str) -> None:
-        state = await self._journal.lifecycle(sandbox)
-        if state is None or state.node != self._journal.node:
-            return
-        await self._until_idle(state)
+    async def _leave(self, sandbox: str) -> bool:
+        """Whether it was here."""
         async with self._lane(sandbox):
-            state = await self._frozen(sandbox)
-        if state is None:
-            return
+            # What is being made is whole once whoever makes it lets go of it.
+            state = await self._journal.lifecycle(sandbox)
+        if state is None or state.node != self._journal.node or state.status not in LIVING:
+            return False
+        await self._until_idle(state)
         try:
+            async with self._lane(sandbox):
+                state = await self._frozen(sandbox)
+            if state is None:
+                return False
             await self._check_record(sandbox)
             order = RecoverSandbox(reason=DRAINED, lifecycle_sequence=state.lifecycle_sequence)
             await self._until_taken(state, await publish(self._bus, ANY_NODE, sandbox, order))
-        except ClocheError:
+        except (ClocheError, OSError):
             async with self._lane(sandbox):
                 await self._thaw(sandbox)
             if await self._is_mine(sandbox):
                 raise
+        return True
 
     async def _until_taken(self, state: SandboxState, command: str) -> None:
         """Raises the reason why nobody takes it, `SandboxInvalidState` when the drain is cancelled meanwhile: once it
@@ -137,7 +153,7 @@ class Draining:
         taken = asyncio.create_task(settled(self._bus, command, {Status.RUNNING, Status.REMOVED}, state))
         try:
             while not (await asyncio.wait({taken}, timeout=IDLE_LOOK_S))[0]:
-                if self._company.own.standing is not Standing.DRAINING:
+                if not self._gives_away:
                     raise SandboxInvalidState("the drain was cancelled")
             await taken
         finally:
@@ -163,7 +179,7 @@ class Draining:
     async def _frozen(self, sandbox: str) -> SandboxState | None:
         """Its state, now that nothing in it moves; None where it is not this node's to move any more."""
         state = await self._journal.lifecycle(sandbox)
-        if state is None or state.node != self._journal.node or self._company.own.standing is not Standing.DRAINING:
+        if state is None or state.node != self._journal.node or not self._gives_away:
             return None
         if state.status == Status.CREATING:
             raise SandboxInvalidState("it is still being made")
@@ -173,9 +189,13 @@ class Draining:
         return state if state.status == Status.PAUSED else None
 
     async def _thaw(self, sandbox: str) -> None:
-        """If it was frozen by us. What a person paused stays so."""
+        """If it was frozen by us, whether or not we have come to say so. What a person paused stays so."""
         state = await self._journal.lifecycle(sandbox)
-        if state is None or state.node != self._journal.node or state.status != Status.PAUSED:
+        if state is None or state.node != self._journal.node:
+            return
+        if state.status == Status.RUNNING:
+            await thaw_untold(self._providers[state.isolation], sandbox)
+        if state.status != Status.PAUSED:
             return
         paused = await self._journal.last(sandbox, "sandbox.paused")
         if not isinstance(paused, SandboxPaused) or paused.by != BY:
@@ -183,11 +203,17 @@ class Draining:
         await self._providers[state.isolation].resume(sandbox)
         await self._append(state, SandboxResumed(by=BY))
 
-    async def _thaw_all(self) -> None:
-        """What was frozen for a drain that was cancelled meanwhile."""
-        for state in [each for each in self._room.mine() if each.status == Status.PAUSED]:
-            async with self._lane(state.sandbox):
-                await self._thaw(state.sandbox)
+    async def _thaw_all(self) -> bool:
+        """What was frozen for a drain that was cancelled meanwhile. Whether nothing of it is left."""
+        is_done = True
+        for state in [each for each in self._room.mine() if each.status in (Status.PAUSED, Status.RUNNING)]:
+            try:
+                async with self._lane(state.sandbox):
+                    await self._thaw(state.sandbox)
+            except (ClocheError, OSError) as error:
+                logger.warning("%s is looked at later, it may be frozen: %s", state.sandbox, error)
+                is_done = False
+        return is_done
 
     async def _append(self, state: SandboxState, fact: Fact) -> SandboxState | None:
         await self._journal.move(state.sandbox, fact, expected=state.lifecycle_sequence, command=None)
@@ -205,7 +231,7 @@ class Draining:
     async def _kept(self, sandbox: str, reason: str) -> None:
         logger.warning("%s cannot leave: %s", sandbox, reason)
         record = self._company.own
-        if record.standing is Standing.DRAINING and record.kept.get(sandbox) != reason:
+        if record.standing.gives_away and record.kept.get(sandbox) != reason:
             await self._tell(facts.NodeKept(node=self._journal.node, sandbox=sandbox, reason=reason))
 
     async def _tell(self, fact: Fact) -> None:

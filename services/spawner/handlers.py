@@ -18,7 +18,6 @@ from contracts.errors import (
     Invalid,
     SandboxCreationFailed,
     SandboxNotFound,
-    SandboxResourceLimitExceeded,
 )
 from contracts.events import sandbox as facts
 from contracts.message import Fact, Order
@@ -27,6 +26,7 @@ from contracts.spec import ForkOf, Isolation, NetworkMode, SandboxSpec, merge, m
 from contracts.state import SandboxState, Status
 from infra import clock
 from infra.journal import Journal
+from infra.nodes import NodeLog
 from infra.observing.tracing import step
 from infra.sandbox.base import Created, CreateRequest, Provider
 from infra.sandbox.side_door import HoldsSecret, block_secrets
@@ -40,9 +40,13 @@ from services.spawner.node_orders import NodeOrders
 from services.spawner.placing import Places
 from services.spawner.progress import Reporter
 from services.spawner.recovering import Recoveries
+from services.spawner.room import LIVING
+from services.spawner.thawing import thaw_untold
 from services.spawner.worktrees import Worktrees
 
 CONFLICTS_TOLERATED = 8
+BEGINS = frozenset({Step.START, Step.RECOVER, Step.GIVE_UP})
+"""Steps by which a sandbox that exists is to live on the node that takes them, or that are decided there."""
 
 
 class Asked(NamedTuple):
@@ -66,9 +70,9 @@ class Spawner:
         host_env: Mapping[str, str],
         holds_secret: HoldsSecret,
         secret_notes: Callable[[SandboxSpec], tuple[str, ...]],
-        is_full: Callable[[str], bool],
         places: Places,
         nodes: NodeOrders,
+        node_log: NodeLog,
         admission: Admission,
         pool: AbstractAsyncContextManager[object],
         reporter: Reporter,
@@ -85,9 +89,9 @@ class Spawner:
         self._host_env = host_env
         self._holds_secret = holds_secret
         self._secret_notes = secret_notes
-        self._is_full = is_full
         self._places = places
         self._nodes = nodes
+        self._node_log = node_log
         self._admission = admission
         self._pool = pool
         self._reporter = reporter
@@ -110,22 +114,31 @@ class Spawner:
         if isinstance(order, orders.ForkSandbox):
             asked = Asked(order.fork, head.id, order, origin=sandbox, by=head.source)
         async with self.lane(asked.sandbox):
-            spec = await self._offered(asked) if to.node == subjects.ANY_NODE else None
+            state = await self._journal.lifecycle(asked.sandbox)
+            is_offer = to.node == subjects.ANY_NODE
+            spec = await self._to_place(asked, state, is_offer=is_offer)
             if spec is None:
                 await self._obey(asked)
                 return
-            await self._places.admit(asked.command, asked.sandbox, spec)
+            if is_offer:
+                await self._places.admit(asked.command, asked.sandbox, spec)
+            else:
+                has_it = state is not None and state.node == self._journal.node
+                self._places.admit_here(asked.sandbox, spec, exists=state is not None, has_it=has_it)
             with self._places.kept(asked.sandbox, spec):
                 await self._obey(asked)
 
-    async def _offered(self, asked: Asked) -> SandboxSpec | None:
-        """What a node would have to have for it; None where there is nothing to place."""
-        state = await self._journal.lifecycle(asked.sandbox)
-        if isinstance(asked.order, orders.RecoverSandbox):
-            if state is None or asked.command in state.obeyed:
-                return None
-            return msgspec.structs.replace(state.spec, isolation=state.isolation)
-        return None if state is not None else await self._wanted(asked)
+    async def _to_place(self, asked: Asked, state: SandboxState | None, *, is_offer: bool) -> SandboxSpec | None:
+        """What a node must have for it to live there from now on; None where nothing new would."""
+        decision = await self._decide(asked, state)
+        if decision.step is Step.CREATE:
+            return await self._wanted(asked)
+        if state is None or decision.step not in BEGINS:
+            return None
+        lives_here = state.node == self._journal.node and state.status in LIVING
+        if lives_here and not is_offer:
+            return None
+        return msgspec.structs.replace(state.spec, isolation=state.isolation)
 
     async def go_on(self, sandbox: str) -> None:
         """With what was begun for it on this node and is not finished, if anything. Raises a `ClocheError`."""
@@ -149,14 +162,7 @@ class Spawner:
     async def _obey(self, asked: Asked) -> None:
         for _ in range(CONFLICTS_TOLERATED):
             state = await self._journal.lifecycle(asked.sandbox)
-            decision = decide(
-                state,
-                asked.order,
-                sandbox=asked.sandbox,
-                command=asked.command,
-                node=self._journal.node,
-                now=clock.now(),
-            )
+            decision = await self._decide(asked, state)
             if decision.refusal is not None:
                 raise decision.refusal
             try:
@@ -165,6 +171,19 @@ class Spawner:
                 continue
             return
         raise Conflict(f"others keep moving sandbox {asked.sandbox!r}")
+
+    async def _decide(self, asked: Asked, state: SandboxState | None) -> Decision:
+        if isinstance(asked.order, orders.RecoverSandbox) and asked.order.lost_sequence is not None:
+            await self._node_log.read()
+        return decide(
+            state,
+            asked.order,
+            sandbox=asked.sandbox,
+            command=asked.command,
+            node=self._journal.node,
+            now=clock.now(),
+            owner=None if state is None else self._node_log.get(state.node),
+        )
 
     async def _take(self, decision: Decision, asked: Asked, state: SandboxState | None) -> None:
         if decision.step == Step.NOTHING:
@@ -196,6 +215,8 @@ class Spawner:
             case Step.RESUME, _:
                 await provider.resume(asked.sandbox)
                 await self._append(asked, facts.SandboxResumed(by=asked.by), state.lifecycle_sequence)
+            case Step.THAW, _:
+                await thaw_untold(provider, asked.sandbox)
             case Step.REMOVE, orders.RemoveSandbox(reason=reason):
                 reason += await self._worktrees.rescue(provider, state)
                 reason += await self._flushing.before_removal(provider, state)
@@ -256,8 +277,6 @@ class Spawner:
         await self._append(asked, fact, state.lifecycle_sequence)
 
     async def _claim(self, asked: Asked) -> SandboxState:
-        if self._is_full(asked.sandbox):
-            raise SandboxResourceLimitExceeded(f"node {self._journal.node!r} has no room: see CLOCHE_MAX_SANDBOXES")
         spec = block_secrets(await self._wanted(asked), self._host_env, self._holds_secret)
         isolation = spec.isolation or self._default_isolation
         self._provider(isolation)

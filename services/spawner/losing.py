@@ -35,7 +35,7 @@ class Losing:
         self._company = company
         self._lifecycles = lifecycles
         self._lost_after_s = lost_after_s
-        self._ordered: dict[str, float] = {}
+        self._ordered: dict[tuple[str, int], float] = {}
 
     async def look(self) -> None:
         """After each look at the nodes. Raises `Unavailable`."""
@@ -71,9 +71,9 @@ class Losing:
             return
         now = asyncio.get_running_loop().time()
         for state in [each for each in self._lifecycles if each.node == record.node and each.status in LIVING]:
-            if now - self._ordered.get(state.sandbox, -AGAIN_S) < AGAIN_S:
+            if now - self._ordered.get((state.sandbox, record.since), -AGAIN_S) < AGAIN_S:
                 continue
-            self._ordered[state.sandbox] = now
+            self._ordered[state.sandbox, record.since] = now
             try:
                 await self._recover(state, record)
             except ClocheError as error:
@@ -86,7 +86,7 @@ class Losing:
         elif state.spec.restart.policy is RestartPolicy.NEVER:
             await self._take_and_fail(state, reason)
         else:
-            await publish(self._bus, ANY_NODE, state.sandbox, _order(state, reason))
+            await publish(self._bus, ANY_NODE, state.sandbox, _order(state, record, reason))
 
     async def _take_and_fail(self, state: SandboxState, reason: str) -> None:
         """Nobody restarts it. It is this node's from here on, so that its commands end, and a person may recover it."""
@@ -103,8 +103,11 @@ class Losing:
         await self._journal.move(state.sandbox, fact, expected=state.lifecycle_sequence, command=command)
 
 
-def _order(state: SandboxState, reason: str) -> RecoverSandbox:
-    """For this life of it; or, where it is between two, for this attempt to begin the next."""
+def _order(state: SandboxState, record: NodeRecord, reason: str) -> RecoverSandbox:
+    """For this life of it; or, where it is between two, for this attempt to begin the next. Void when its node is back:
+    it may come long after, and what it is for goes on there.
+    """
     if is_recovering(state) or state.instance is None:
-        return RecoverSandbox(reason=reason, lifecycle_sequence=state.lifecycle_sequence)
-    return RecoverSandbox(reason=reason, instance=state.instance)
+        between = state.lifecycle_sequence
+        return RecoverSandbox(reason=reason, lifecycle_sequence=between, lost_sequence=record.since)
+    return RecoverSandbox(reason=reason, instance=state.instance, lost_sequence=record.since)

@@ -1,17 +1,22 @@
 """This node among the others: it joins, shows signs of life, and looks after what became of the rest."""
 
+import asyncio
 from importlib import metadata
 
 from contracts.errors import Conflict
 from contracts.events.node import NodeJoined
-from contracts.nodes import Standing
+from contracts.node_names import Claim, claim_on, held_by_another, shown_by_another
+from contracts.nodes import Standing, silence_s
 from infra.bus.connection import Bus
 from infra.journal import Journal
 from infra.lifecycles import Lifecycles
+from infra.node_name import make_identity
 from infra.settings import Settings
 from services.spawner.company import Company
 from services.spawner.draining import Draining
 from services.spawner.losing import Losing
+
+LOOK_S = 0.5
 
 
 class Membership:
@@ -24,7 +29,10 @@ class Membership:
         self._draining: Draining | None = None
 
     async def begin(self, lifecycles: Lifecycles, draining: Draining) -> None:
-        """The log knows of this node, and this node what the log says of it. Raises `Unavailable`."""
+        """The log knows of this node, and this node what the log says of it.
+
+        Raises `Invalid` when the name is another host's, `Unavailable`.
+        """
         self._draining = draining
         self._losing = Losing(
             bus=self._bus,
@@ -34,21 +42,52 @@ class Membership:
             lost_after_s=self._settings.capacity.lost_after_s,
         )
         await self._company.look()
-        if self._company.own.standing is Standing.LOST:
+        own = self._company.own
+        identity = self._company.identity = await asyncio.to_thread(make_identity, self._settings.data)
+        if own.standing is Standing.LOST and own.identity in ("", identity):
             await self._losing.come_back()
-        elif self._company.own.standing is Standing.UNKNOWN and self._settings.url is not None:
-            await self._join()
+        # Whoever has a server of its own is the only node there is: the log of such a one says nothing of nodes.
+        if self._settings.url is not None:
+            await self._claim(identity)
 
-    async def _join(self) -> None:
-        """Whoever has a server of its own is the only node there is: the log of such a one says nothing of nodes."""
+    async def _claim(self, identity: str) -> None:
+        """The log says that the name is this host's. Raises `Invalid` where it is another's."""
+        if not self._company.own.identity:
+            await self._listen(identity)
+        while (claim := claim_on(self._company.own, identity, self._settings.take_over)) is Claim.FREE:
+            try:
+                await self._join(identity)
+            except Conflict:
+                await self._company.look()
+        if claim is Claim.ANOTHERS:
+            raise held_by_another(self._company.own)
+
+    async def _listen(self, identity: str) -> None:
+        """Of a host from before there were identities, or with a server of its own, there is nothing but its signs.
+
+        Raises `Invalid` when another shows a new one under this name. This host's own last sign is only waited out.
+        """
+        loop, before = asyncio.get_running_loop(), self._company.own_sign
+        if before is None or before.vitals.identity == identity:
+            return
+        until = loop.time() + silence_s(before.vitals.every_s)
+        while loop.time() < until:
+            await asyncio.sleep(min(before.vitals.every_s, LOOK_S))
+            await self._company.look()
+            sign = self._company.own_sign
+            if sign is not None and sign.entry.seq != before.entry.seq:
+                raise shown_by_another(self._journal.node)
+
+    async def _join(self, identity: str) -> None:
         vitals = self._company.here().vitals
         joined = NodeJoined(
-            node=self._journal.node, labels=vitals.labels, tiers=vitals.tiers, version=metadata.version("cloche")
+            node=self._journal.node,
+            labels=vitals.labels,
+            tiers=vitals.tiers,
+            version=metadata.version("cloche"),
+            identity=identity,
         )
-        try:
-            await self._company.log.tell(self._journal, self._journal.node, joined)
-        except Conflict:
-            await self._company.look()
+        await self._company.log.tell(self._journal, self._journal.node, joined, identity=identity)
 
     def news(self) -> None:
         """The log says something new of this node."""

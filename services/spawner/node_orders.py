@@ -6,12 +6,10 @@ from contracts.commands.node import DrainNode, LoseNode
 from contracts.errors import Conflict, Invalid
 from contracts.events import node as facts
 from contracts.nodes import Standing
-from infra.bus.settle import GivenBack
 from infra.journal import Journal
 from services.spawner.company import Company
 
 CONFLICTS_TOLERATED = 8
-SOMEBODY_ELSE_S = 0.5
 
 
 class NodeOrders:
@@ -22,7 +20,7 @@ class NodeOrders:
         self._changed = changed
 
     async def obey(self, order: DrainNode | LoseNode, command: str, *, by: str) -> None:
-        """As often as it is delivered. Raises `Invalid` for what makes no sense now, `GivenBack`."""
+        """As often as it is delivered. Raises `Invalid` for what makes no sense now."""
         for _ in range(CONFLICTS_TOLERATED):
             await self._company.look()
             try:
@@ -46,13 +44,16 @@ class NodeOrders:
             await self._company.log.tell(self._journal, node, draining, command=command)
 
     async def _lose(self, order: LoseNode, command: str, by: str) -> None:
+        """One that lives would be back at once, with everything that nobody has taken by then."""
         if order.node == self._journal.node:
-            if self._company.others():
-                raise GivenBack(SOMEBODY_ELSE_S)
-            raise Invalid(f"node {order.node!r} is alive, and there is no other that could have its sandboxes")
+            raise _lives(order.node)
         if self._company.log.get(order.node).standing is Standing.LOST:
             return
-        if self._company.is_alive(order.node) and not order.force:
-            words = f"node {order.node!r} shows signs of life: `cloche drain {order.node}` moves what it has"
-            raise Invalid(words)
+        if self._company.is_alive(order.node) and not (order.force and await self._company.misses_a_beat(order.node)):
+            raise _lives(order.node)
         await self._company.tell_lost(order.node, order.reason, command=command, by=by)
+
+
+def _lives(node: str) -> Invalid:
+    instead = f"`cloche drain {node}` moves what it has; or stop it there first, with `cloche down`"
+    return Invalid(f"node {node!r} shows signs of life: {instead}")

@@ -49,7 +49,7 @@ class Parts:
         self._providers, self._admission = providers, admission
         self.journal = Journal(bus, service="spawner", node=settings.node)
         self.lifecycles = Lifecycles(bus)
-        self._room = Room(self.lifecycles, settings.node, providers, settings.max_sandboxes)
+        self._room = Room(self.lifecycles, settings.node, providers)
         self._company = Company(
             bus=bus,
             journal=self.journal,
@@ -86,9 +86,9 @@ class Parts:
             host_env=os.environ,
             holds_secret=self.bus.redactor.holds,
             secret_notes=partial(notes_on_secrets, SecretStore.of(self.settings)),
-            is_full=self._room.is_full,
             places=self.places,
             nodes=NodeOrders(self.journal, self._company, self.membership.news),
+            node_log=self._company.log,
             admission=self._admission,
             pool=self.pool,
             reporter=self._reporter,
@@ -110,7 +110,6 @@ class Parts:
             reporter=self._reporter,
             host_env=os.environ,
             holds_secret=self.bus.redactor.holds,
-            is_full=self._room.is_full,
             admission=self._admission,
             later=self.unfinished.later,
         )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from contracts.errors import ClocheError
-from contracts.nodes import Placing, place, want_of
+from contracts.nodes import Placing, drained_order, place, want_of, why_not_here
 from contracts.spec import SandboxSpec
 from infra.bus.settle import GivenBack
 from services.spawner.company import Company
@@ -16,6 +16,7 @@ logger = logging.getLogger(__name__)
 
 FIRST_DELAY_S = 0.1
 LONGEST_DELAY_S = 2.0
+DOUBLINGS = 10
 HELD_BACK_S = 0.5
 REMEMBERED = 10_000
 
@@ -51,10 +52,20 @@ class Places:
         if decided.step is Placing.GIVE_BACK:
             self._offers[command] = (begun, times + 1)
             self._offers = dict(list(self._offers.items())[-REMEMBERED:])
-            raise GivenBack(min(FIRST_DELAY_S * 2**times, LONGEST_DELAY_S))
+            raise GivenBack(min(FIRST_DELAY_S * 2 ** min(times, DOUBLINGS), LONGEST_DELAY_S))
         self._offers.pop(command, None)
         if decided.refusal is not None:
             raise decided.refusal
+
+    def admit_here(self, sandbox: str, spec: SandboxSpec, *, exists: bool, has_it: bool) -> None:
+        """For one that names this node. Raises `NodeIsDrained`, `Invalid` for what this node can never have,
+        `SandboxResourceLimitExceeded` for what it has no room for. `exists`, `has_it`: anywhere, and here.
+        """
+        if self._company.own.standing.gives_away:
+            raise drained_order(self._company.own.node, sandbox, exists=exists)
+        refusal = why_not_here(want_of(spec), self._company.here(but=sandbox), has_it=has_it)
+        if refusal is not None:
+            raise refusal
 
     @contextmanager
     def kept(self, sandbox: str, spec: SandboxSpec) -> Iterator[None]:

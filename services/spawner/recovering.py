@@ -16,7 +16,6 @@ from contracts.errors import (
     Failure,
     SandboxInvalidState,
     SandboxNotFound,
-    SandboxResourceLimitExceeded,
     SandboxStartFailed,
     Unavailable,
 )
@@ -58,7 +57,6 @@ class Recoveries:
         reporter: Reporter,
         host_env: Mapping[str, str],
         holds_secret: HoldsSecret,
-        is_full: Callable[[str], bool],
         admission: Admission,
         later: Callable[[str, float], None],
     ) -> None:
@@ -72,7 +70,6 @@ class Recoveries:
         self._reporter = reporter
         self._host_env = host_env
         self._holds_secret = holds_secret
-        self._is_full = is_full
         self._admission = admission
         self._later = later
 
@@ -82,8 +79,6 @@ class Recoveries:
         """From now on it is this node's. Raises `Conflict` when somebody else was faster, `Invalid` for a sequence at
         which nothing of its files is on record.
         """
-        if state.node != self._journal.node and self._is_full(state.sandbox):
-            raise SandboxResourceLimitExceeded(f"node {self._journal.node!r} has no room: see CLOCHE_MAX_SANDBOXES")
         await self._admission.before_starting(state)
         recovering = SandboxRecovering(
             attempt=0 if order.instance is None else attempts_used(state, clock.now()) + 1,

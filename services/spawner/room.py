@@ -23,11 +23,10 @@ def owners_in(lifecycles: Lifecycles) -> set[str]:
 
 
 class Room:
-    def __init__(self, lifecycles: Lifecycles, node: str, tiers: Collection[Isolation], most: int) -> None:
+    def __init__(self, lifecycles: Lifecycles, node: str, tiers: Collection[Isolation]) -> None:
         self._lifecycles = lifecycles
         self._node = node
         self._tiers = tiers
-        self._most = most
         self._taking: dict[str, Resources] = {}
 
     def promised(self, *, but: str = "") -> Promised:
@@ -45,9 +44,9 @@ class Room:
             if state.node == self._node and state.isolation in self._tiers and state.status in LIVING
         ]
 
-    def is_full(self, sandbox: str) -> bool:
-        """So that there is no place for this one."""
-        return self.promised(but=sandbox).sandboxes >= self._most
+    def taken(self) -> set[str]:
+        """What lives here or is being made, also before the log has it."""
+        return {state.sandbox for state in self.mine()} | set(self._taking)
 
     @contextmanager
     def keep_for(self, sandbox: str, resources: Resources) -> Iterator[None]:

@@ -46,7 +46,9 @@ async def test_the_server_has_what_the_contract_says(tmp_path: Path) -> None:
         assert commands["retention"] == "workqueue"
         assert commands["duplicate_window"] == 120_000_000_000
         assert (await admin.api("STREAM.INFO.CLOCHE_VITALS"))["config"]["persist_mode"] == "async"
-        durable = (await admin.api("CONSUMER.INFO.CLOCHE_COMMANDS.spawner-any"))["config"]
+        offers = (await admin.api("CONSUMER.INFO.CLOCHE_COMMANDS.spawner-any"))["config"]
+        assert offers["max_deliver"] == -1
+        durable = (await admin.api("CONSUMER.INFO.CLOCHE_COMMANDS.spawner-local"))["config"]
         assert durable["max_deliver"] == 1000
         assert durable["ack_policy"] == "explicit"
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
+from infra.keeper import protocol
 from tests.compose.image import ROOT
 from tests.compose.stack import ONCE, TOOLS, Stack
 
@@ -38,7 +39,7 @@ READS = {
     "nats": {"HOME/nats"},
     "executor": {"/sys/fs/cgroup"},
     "file_watcher": {"HOME/node"},
-    "agent": {"HOME/node/vault"},
+    "agent": {"HOME/node/identity", "HOME/node/vault"},
     "backup": {"replay", "gateway", "HOME/node/vault"},
     "restore": {"HOME/backups"},
 }
@@ -133,6 +134,14 @@ def test_an_override_for_other_services_does_not_replace_the_keeper(tmp_path: Pa
     override.write_text("services: {gateway: {environment: {CLOCHE_LOG_LEVEL: INFO}}}")
     asked = ("config", "--hash", "keeper")
     assert stack.run(*asked) == stack.run("--file", str(override), *asked)
+
+
+def test_a_new_version_of_the_services_leaves_the_keepers_image_alone() -> None:
+    services = yaml.safe_load(TEXT)["services"]
+    assert services["keeper"]["image"] == f"${{CLOCHE_KEEPER_IMAGE:-cloche-keeper:{protocol.VERSION}}}"
+    assert services["keeper"]["build"] == services["prepare"]["build"], "the first `up` makes it, too"
+    named = {name for name, service in services.items() if "CLOCHE_KEEPER_IMAGE" in service["image"]}
+    assert named == {"keeper"}
 
 
 def test_the_base_is_chosen_by_an_argument() -> None:

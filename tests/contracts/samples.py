@@ -380,7 +380,9 @@ _FACTS: dict[str, Fact] = {
     "audit.damaged": audit.AuditDamaged(
         first_sequence=5, last_sequence=7, fault="changed", detail="not what was proven", found="start"
     ),
-    "node.joined": node.NodeJoined(node=NODE, labels={"zone": "a"}, tiers=("local",), version="1.0"),
+    "node.joined": node.NodeJoined(
+        node=NODE, labels={"zone": "a"}, tiers=("local",), version="1.0", identity="0123456789abcdef"
+    ),
     "node.draining": node.NodeDraining(node=NODE, reason="new kernel", grace_ms=1000, by="client"),
     "node.kept": node.NodeKept(node=NODE, sandbox="sb-1", reason="no node has room"),
     "node.drained": node.NodeDrained(node=NODE, moved=2, stopped=("sb-3",)),
@@ -416,6 +418,7 @@ _FACTS: dict[str, Fact] = {
         draining=True,
         started_at=TIME,
         every_s=2.5,
+        identity="0123456789abcdef",
     ),
 }
 
@@ -428,7 +431,7 @@ _ORDERS: dict[str, Order] = {
     "sandbox.remove": sandbox_orders.RemoveSandbox(reason="done"),
     "sandbox.snapshot": sandbox_orders.SnapshotSandbox(label="before"),
     "sandbox.recover": sandbox_orders.RecoverSandbox(
-        reason="died", sequence=40, instance="life-1", lifecycle_sequence=41
+        reason="died", sequence=40, instance="life-1", lifecycle_sequence=41, lost_sequence=39
     ),
     "sandbox.fork": sandbox_orders.ForkSandbox(fork="sb-2", sequence=40, spec=msgspec.Raw(b'{"task_id":"other"}')),
     "sandbox.network": sandbox_orders.ChangeNetwork(network=msgspec.Raw(b'{"allowed_hosts":["example.com"]}')),

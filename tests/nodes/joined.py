@@ -1,5 +1,6 @@
 """A node that joined servers which are run elsewhere, with local sandboxes: it can be killed whole, or in part."""
 
+import asyncio
 import contextlib
 import os
 import signal
@@ -41,6 +42,11 @@ class JoinedNode(NodeProcess):
             out, err = line.communicate()
             assert line.returncode == 0, err
             return out.decode()
+
+    async def ended(self) -> int:
+        """Its exit code, once it has ended by itself."""
+        assert self._process is not None
+        return await asyncio.to_thread(self._process.wait)
 
     async def die(self) -> None:
         """As a machine does: every service, the keeper, and every sandbox; what is on its disk stays."""

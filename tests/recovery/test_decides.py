@@ -9,7 +9,7 @@ from contracts.commands import sandbox as orders
 from contracts.errors import Failure, SandboxInvalidState
 from contracts.events import sandbox as facts
 from contracts.message import Fact
-from contracts.nodes import DRAINED
+from contracts.nodes import DRAINED, NodeRecord, Standing
 from contracts.recovery import attempts_used, backoff_ms, is_recovering, is_restoring, may_pass
 from contracts.spec import Isolation, Restart, SandboxSpec
 from contracts.state import SandboxState, Sequenced, Status, apply, fold
@@ -44,8 +44,9 @@ def when(
     node: str = "n1",
     command: str = "c",
     now: datetime.datetime | None = None,
+    owner: NodeRecord | None = None,
 ) -> Decision:
-    return decide(state, order, sandbox="sb", command=command, node=node, now=now or time_of(100))
+    return decide(state, order, sandbox="sb", command=command, node=node, now=now or time_of(100), owner=owner)
 
 
 def test_a_death_is_recovered_and_the_same_death_only_once() -> None:
@@ -212,6 +213,23 @@ def test_a_drain_moves_nothing_to_where_it_is() -> None:
     order = orders.RecoverSandbox(reason=DRAINED, lifecycle_sequence=frozen.lifecycle_sequence)
     decided = when(frozen, order, node="n1")
     assert (decided.step, type(decided.refusal)) == (Step.NOTHING, SandboxInvalidState)
+
+
+def test_an_order_for_a_lost_node_is_void_once_the_node_is_back_or_lost_anew() -> None:
+    halfway = given(recovering(1))
+    for state, order in (
+        (given(), orders.RecoverSandbox(instance="life-1", lost_sequence=20)),
+        (halfway, orders.RecoverSandbox(lifecycle_sequence=halfway.lifecycle_sequence, lost_sequence=20)),
+    ):
+        for node in ("n1", "n2"):
+            for standing, since, step in (
+                (Standing.LOST, 20, Step.RECOVER),
+                (Standing.LOST, 22, Step.NOTHING),
+                (Standing.JOINED, 21, Step.NOTHING),
+            ):
+                owner = NodeRecord(node="n1", standing=standing, sequence=since, since=since)
+                assert when(state, order, node=node, owner=owner) == (step, None)
+            assert when(state, order, node=node) == (Step.NOTHING, None)
 
 
 def test_an_order_for_one_attempt_of_a_lost_node_does_not_end_what_a_later_one_has_begun() -> None:

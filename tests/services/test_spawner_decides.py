@@ -38,7 +38,7 @@ def given(status: str) -> SandboxState | None:
         ("running", "start", Step.NOTHING),
         ("running", "stop", Step.STOP),
         ("running", "pause", Step.PAUSE),
-        ("running", "resume", Step.NOTHING),
+        ("running", "resume", Step.THAW),
         ("running", "remove", Step.REMOVE),
         ("running", "snapshot", Step.SNAPSHOT),
         ("paused", "snapshot", Step.SNAPSHOT),
