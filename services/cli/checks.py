@@ -73,7 +73,9 @@ def _look_again(console: Console) -> int:
     """A few that failed beside all the others are run once more, alone. What passes then is told as unsteady: it hides
     a race, in the test or in what it tests.
     """
-    failed = sorted(json.loads((ROOT / ".pytest_cache/v/cache/lastfailed").read_text()))
+    noted = ROOT / ".pytest_cache/v/cache/lastfailed"
+    # A run that was interrupted has noted none, nor has one that leaves something behind.
+    failed = sorted(json.loads(noted.read_text())) if noted.exists() else []
     if not 0 < len(failed) <= MOST_AGAIN:
         return FAILED_TESTS
     console.print("[bold]tests that failed, alone[/bold]")

@@ -41,3 +41,10 @@ def test_one_that_fails_again_fails_the_run(tmp_path: Path, monkeypatch: pytest.
 def test_many_failures_are_no_accident(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     many = "".join(UNSTEADY.replace("test_a", f"test_{n}").replace("seen", f"seen{n}") for n in range(MOST_AGAIN + 1))
     assert verdict(tmp_path, many, monkeypatch) == 1
+
+
+def test_a_run_that_fails_though_every_test_passed_is_a_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "conftest.py").write_text("def pytest_sessionfinish(session):\n    session.exitstatus = 1\n")
+    assert verdict(tmp_path, "def test_a():\n    pass\n", monkeypatch) == 1
