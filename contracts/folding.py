@@ -7,11 +7,8 @@ from contracts.codec import decode_fact
 from contracts.conversation import Conversation
 from contracts.errors import Invalid
 from contracts.message import EventHead, Fact
-from contracts.state import SandboxState
+from contracts.state import UNUSABLE, SandboxState
 from contracts.traffic import Traffic
-
-UNUSABLE = (ArithmeticError, TypeError, ValueError, RecursionError)
-"""What values that no honest writer writes can do to arithmetic: a time beyond all times, one without its zone."""
 
 
 class Folded(Struct, frozen=True, kw_only=True):

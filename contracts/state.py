@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from contracts import approvals, runs
 from contracts.approvals import Approvals
 from contracts.codec import decode_fact
-from contracts.errors import Failure
+from contracts.errors import Failure, Invalid
 from contracts.events import agent, command, health, sandbox, tool
 from contracts.message import EventHead, Fact
 from contracts.runs import RunState
@@ -23,6 +23,8 @@ MOST_RUNNING = 5000
 """More than the processes that a sandbox may have: only an invented history has so many commands without an end."""
 ORDERS_REMEMBERED = 32
 """An order that was obeyed may be delivered again, for a while."""
+UNUSABLE = (ArithmeticError, TypeError, ValueError, RecursionError)
+"""What values that no honest writer writes can do to arithmetic: a time beyond all times, one without its zone."""
 
 
 class Status(StrEnum):
@@ -125,17 +127,21 @@ def fold(events: Iterable[Sequenced], state: SandboxState | None = None) -> Sand
 def apply(state: SandboxState | None, sequence: int, head: EventHead) -> SandboxState | None:
     """One event further. An event already applied, or of an unknown tag, changes nothing but the cursors.
 
-    Raises `Invalid` when the data of a known tag cannot be read.
+    Raises `Invalid` when the data of a known tag cannot be read, or reckoned with.
     """
     if state is not None and sequence <= state.applied_sequence:
         return state
-    return apply_fact(state, sequence, head, decode_fact(head))
+    fact = decode_fact(head)
+    try:
+        return apply_fact(state, sequence, head, fact)
+    except UNUSABLE as error:
+        raise Invalid(f"{head.type} has values that nobody can reckon with: {error}") from error
 
 
 def apply_fact(state: SandboxState | None, sequence: int, head: EventHead, fact: Fact | None) -> SandboxState | None:
     """The same for an event that follows what was applied, and whose data is decoded already.
 
-    None = nothing is known of it but that it was there.
+    None = nothing is known of it but that it was there. Raises what is `UNUSABLE`.
     """
     if isinstance(fact, sandbox.SandboxCreating):
         return _created(sequence, head, fact)

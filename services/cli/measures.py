@@ -1,6 +1,8 @@
 """Amounts, short enough for a table and a sentence."""
 
 UNITS = ("B", "K", "M", "G", "T")
+MOST_BYTES = 2**63
+"""A number can be read that has too many digits to be divided."""
 IN_WORDS = {"B": "bytes", "K": "KiB", "M": "MiB", "G": "GiB", "T": "TiB"}
 
 
@@ -17,7 +19,7 @@ def size_in_words(count: float) -> str:
 
 
 def _scaled(count: float) -> tuple[float, str]:
-    number = max(float(count), 0.0)
+    number = float(min(max(count, 0), MOST_BYTES))
     for unit in UNITS[:-1]:
         if number < 999.5:
             return number, unit

@@ -1,17 +1,20 @@
 """A sandbox in a few lines: what became of it, what ran, what it cost."""
 
 import datetime
+from contextlib import suppress
 
 from msgspec import Struct
 from rich.text import Text
 
 from contracts import subjects
 from contracts.changes import changes_of
+from contracts.errors import Invalid
 from contracts.events import agent, command, guardian, network
 from contracts.message import EventHead, Fact, Time
 from contracts.state import SandboxState, Status, apply
 from infra.words.escaping import printable
 from services.cli.agent_phrases import money
+from services.cli.local_time import local
 from services.cli.measures import counted, duration
 from services.cli.showing_lifecycle import origin
 
@@ -76,7 +79,8 @@ class Counting:
 
     def feed(self, sequence: int, head: EventHead, fact: Fact) -> None:
         self._last = sequence
-        self.state = apply(self.state, sequence, head)
+        with suppress(Invalid):
+            self.state = apply(self.state, sequence, head)
         match fact:
             case command.CommandCompleted():
                 self._failed += fact.exit.code != 0
@@ -144,7 +148,7 @@ class Counting:
 
 def summary_lines(told: Summary) -> list[Text]:
     style = {Status.RUNNING: "green", Status.FAILED: "bold red"}.get(told.status, "yellow")
-    began = told.made_at.astimezone()
+    began = local(told.made_at)
     where = f"{told.isolation} on node {printable(told.node)}"
     origin_ = f", {printable(told.origin, 200)}" if told.origin else ""
     head = Text.assemble(

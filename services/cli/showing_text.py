@@ -11,6 +11,7 @@ from contracts.steps import line_of
 from infra.words.escaping import printable
 from services.cli.agent_gutter import GUTTER
 from services.cli.agent_phrases import lines_of, who
+from services.cli.local_time import local
 from services.cli.measures import duration
 from services.cli.measures import size_in_words as size_of
 from services.cli.showing_items import (
@@ -53,19 +54,19 @@ class Teller:
         sequence, at = item.sequence, item.at
         if isinstance(item, Ran) and item.was_begun:
             sequence, at = item.last_sequence, item.ended_at
-        told, local = self._told(item), at.astimezone()
+        told, here = self._told(item), local(at)
         if not told:
             return []
-        margin = f"{sequence:>8}  {local:%H:%M:%S}  "
+        margin = f"{sequence:>8}  {here:%H:%M:%S}  "
         first = Text.assemble((margin, "dim"), told[0])
         rest = [Text.assemble(" " * MARGIN, line) for line in told[1:]]
-        return [*self._new_day(local), first, *rest]
+        return [*self._new_day(here), first, *rest]
 
-    def _new_day(self, local: datetime.datetime) -> list[Text]:
-        if self._day == local.date():
+    def _new_day(self, here: datetime.datetime) -> list[Text]:
+        if self._day == here.date():
             return []
-        self._day = local.date()
-        return [Text(f"{local:%A, %d %B %Y} ({local:%Z})".rjust(MARGIN), style="dim")]
+        self._day = here.date()
+        return [Text(f"{here:%A, %d %B %Y} ({here:%Z})".rjust(MARGIN), style="dim")]
 
     def _told(self, item: Item) -> list[Text]:
         match item:

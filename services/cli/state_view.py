@@ -13,6 +13,7 @@ from contracts.state import CommandState, SandboxState, Status
 from contracts.traffic import Request, Traffic
 from infra.words.escaping import last_lines, printable
 from services.cli.agent_phrases import spent
+from services.cli.local_time import local
 from services.cli.measures import counted, duration, percent, size
 
 LINES = 12
@@ -180,8 +181,8 @@ def _since(began: datetime.datetime | None, now: datetime.datetime) -> str:
 
 
 def _clock(at: datetime.datetime) -> str:
-    return f"{at.astimezone():%H:%M:%S}"
+    return f"{local(at):%H:%M:%S}"
 
 
 def _time(at: datetime.datetime) -> str:
-    return f"{at.astimezone():%Y-%m-%d %H:%M:%S}"
+    return f"{local(at):%Y-%m-%d %H:%M:%S}"

@@ -5,7 +5,6 @@ from contextlib import contextmanager
 
 from contracts import codec, subjects
 from contracts.errors import Invalid
-from contracts.folding import UNUSABLE
 from contracts.message import EventHead
 from contracts.queries import ListSandboxes, SandboxList
 from contracts.state import SandboxState, Sequenced, Status, apply
@@ -61,7 +60,7 @@ class Projection:
         before = self._states.get(head.sandboxid)
         try:
             after = apply(before, sequence, head)
-        except (Invalid, *UNUSABLE):
+        except Invalid:
             after = before
         if after is not None and after is not before:
             self._states[head.sandboxid] = after

@@ -24,6 +24,7 @@ from tests.playing import past
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 HEAD = '"specversion":"1.0","id":"x","source":"x","sandboxid":"odd","time":"2026-01-01T00:00:00Z"'
+NO_BYTES = '"stream":"stdout","offset":0,"size":1,"data":"*","encoding":"base64"'
 DATA = (r'{"said":"\ud800 alone"}', '{"a":' + "[" * 5000 + "]" * 5000 + "}", '{"many":' + "9" * 5000 + "}", "null")
 
 
@@ -52,6 +53,31 @@ async def test_an_event_that_cannot_be_read_is_shown_as_it_stands(server: Server
     assert len(items) == len(DATA)
     assert "alone" in items[0][6][0]["text"]
     assert ["cannot be read" in item[5] for item in items] == [True, True, False, False]
+
+
+async def test_an_event_that_nobody_can_reckon_with_is_shown_and_so_is_what_follows(server: Server) -> None:
+    """Its time is beyond all times, its bytes are none: a page tells of both, and goes on."""
+    odd = (
+        ("agent", "agent.started", "r", '{"run":"r","runtime":"script","prompt":"go"}'),
+        (
+            "agent",
+            "agent.approval_requested",
+            "r",
+            '{"run":"r","approval":"a","tool":"odd","expires_ms":99999999999999999}',
+        ),
+        ("executor", "command.started", "e1", '{"exec":"e1","argv":["cat"],"cwd":"/"}'),
+        ("executor", "command.output", "e1", f'{{"exec":"e1",{NO_BYTES}}}'),
+    )
+    await past.create(server, "beyond")
+    for number, (service, tag, scope, data) in enumerate(odd):
+        payload = f'{{{HEAD.replace("odd", "beyond")},"type":"{tag}","data":{data}}}'
+        writer = await server.connect(service)
+        await append(writer, f"cloche.log.beyond.{tag}.{scope}", payload.encode(), f"beyond-{number}")
+    await past.record(server, "beyond", outputs=[b"after"], exec="e2")
+    told = records(await pieces(server, "beyond"))
+    titles = [record[5] for record in told if record[0] == "item"]
+    assert [title.split("  ")[0] for title in titles[2:5]] == ["approval_requested", "$ cat", "output"]
+    assert [record[4] for record in told if record[0] == "end"] == ["after", ""]
 
 
 async def test_large_events_leave_one_by_one(server: Server) -> None:

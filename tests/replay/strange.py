@@ -1,6 +1,9 @@
 """Histories of one sandbox that hypothesis invents: every tag, in any order, also what no version could read."""
 
+import datetime
+
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from contracts import codec
 from contracts.events import agent, network
@@ -36,8 +39,13 @@ STRANGE = [
     ("network.approved", b'{"approval":"a","host":"h","port":1,"until":"2026-01-01T00:00:00"}'),
     ("agent.metrics", b'{"run":"run-1","cost_usd":1e308}'),
     ("agent.metrics", b'{"run":"run-1","input_tokens":9223372036854775807}'),
+    ("network.allowed", b'{"host":"h","port":1,"method":"GET","sent_bytes":1%b}' % (b"0" * 4000)),
+    ("command.output", b'{"exec":"x","stream":"stdout","offset":0,"size":1,"data":"*","encoding":"base64"}'),
 ]
-"""Readable, and what is made of them may not be comparable, or a number."""
+"""Readable, and what is made of them may not be comparable, a number, or bytes."""
+EARLIEST = datetime.datetime.min.replace(tzinfo=datetime.timezone(datetime.timedelta(hours=14)))
+LATEST = datetime.datetime.max.replace(tzinfo=datetime.timezone(datetime.timedelta(hours=-14)))
+"""They can be written down, and in another zone they would be beyond all times."""
 
 
 @st.composite
@@ -52,4 +60,7 @@ def histories(draw: st.DrawFn, most: int = 60) -> list[Sequenced]:
     for (tag, data), gap in zip(chosen, gaps, strict=True):
         sequence += gap
         events.append(Sequenced(sequence, raw_head(sequence, tag, data)))
-    return events
+    odd = draw(st.dictionaries(st.integers(0, most), st.sampled_from([EARLIEST, LATEST]), max_size=2))
+    return [
+        Sequenced(each.sequence, replace(each.head, time=odd.get(at, each.head.time))) for at, each in enumerate(events)
+    ]

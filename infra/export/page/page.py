@@ -8,12 +8,13 @@ import base64
 import datetime
 import hashlib
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from functools import cache
 from importlib.resources import files
 
 from contracts import codec, subjects
 from contracts.errors import Invalid
-from contracts.message import EventHead, Fact
+from contracts.message import EventHead
 from contracts.state import SandboxState, apply
 from contracts.tape import Tape
 from infra.bus import gaps
@@ -95,12 +96,14 @@ class _Session:
 
     def _told(self, sequence: int, head: EventHead) -> list[Record]:
         at_ms = self._time.at(head.time)
-        try:
+        with suppress(Invalid):
             self._state = apply(self._state, sequence, head)
-            fact: Fact | None = codec.decode_fact(head)
+        try:
+            fact = codec.decode_fact(head)
+            records = self._items.feed(at_ms, sequence, head, fact)
         except Invalid:
-            fact = None
-        records = self._items.feed(at_ms, sequence, head, fact)
+            # Also what says that it is base64, and is not: it is shown as it stands.
+            return self._items.feed(at_ms, sequence, head, None)
         if fact is not None:
             for frame in self._tape.feed(sequence, head, fact):
                 records += self._frames.feed(at_ms, frame)

@@ -7,9 +7,9 @@ from contracts.codec import decode_fact, decode_head
 from contracts.conversation import Conversation
 from contracts.errors import Invalid, SandboxNotFound
 from contracts.events.health import VitalsMetrics
-from contracts.folding import UNUSABLE, Folded
+from contracts.folding import Folded
 from contracts.past import GetStateAt, StateAt
-from contracts.state import SandboxState
+from contracts.state import UNUSABLE, SandboxState
 from contracts.traffic import Traffic
 from infra import clock
 from infra.bus.connection import Bus
