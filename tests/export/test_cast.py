@@ -21,6 +21,10 @@ from tests.playing.past import HOSTILE, record
 
 ASCIINEMA = Path(sys.executable).with_name("asciinema")
 PLAYER = Path.home() / ".cache/cloche-test/asciinema-player/3.17.0/node_modules/asciinema-player/dist/bundle"
+EVIL = (*HOSTILE[:-1], f"{SPOKEN}\r\n".encode(), b"x" * 500_000 + b"\r\n", HOSTILE[-1])
+"""Escape sequences, script tags, and a huge line."""
+OBEYED = ("\x1b]", "\x1bP", "\x1b[6n", "?1000h", "\x07", "\x9b")
+"""By a terminal, which would do more than show it."""
 needs_player = pytest.mark.skipif(
     not PLAYER.is_dir() and not os.environ.get("CLOCHE_REQUIRE_BROWSER"), reason="asciinema-player is not installed"
 )
@@ -30,6 +34,7 @@ needs_player = pytest.mark.skipif(
 async def server(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Server]:
     async with nats_in(tmp_path_factory.mktemp("casts")) as running:
         await record_session(running)
+        await record(running, "evil", outputs=EVIL, argv=["\x1b]0;owned\x07", "\u202etxet"])
         yield running
 
 
@@ -85,13 +90,11 @@ async def test_silences_can_be_shortened_and_one_command_shown_alone(server: Ser
 
 
 async def test_a_cast_has_nothing_for_a_terminal_but_what_it_shows(server: Server, tmp_path: Path) -> None:
-    await record(server, "evil", outputs=HOSTILE, argv=["\x1b]0;owned\x07", "\u202etxet"])
     await cast(server, tmp_path / "evil.cast", sandbox="evil")
     text = "".join(data for _, code, data in parsed(tmp_path / "evil.cast")[1] if code in "om")
     assert "link" in text
     assert "safe" in text
-    for forbidden in ("\x1b]", "\x1bP", "\x1b[6n", "?1000h", "\x07", "\x9b"):
-        assert forbidden not in text
+    assert not [each for each in OBEYED if each in text]
 
 
 async def test_a_part_begins_with_what_was_on_the_screen(server: Server, tmp_path: Path) -> None:
@@ -118,6 +121,19 @@ async def test_the_real_asciinema_plays_version_2(server: Server, tmp_path: Path
         assert "one\r\ntwo" in shown
 
 
+async def test_the_real_asciinema_plays_what_is_hostile_and_hands_nothing_of_it_to_the_terminal(
+    server: Server, tmp_path: Path
+) -> None:
+    file = tmp_path / "evil.cast"
+    await cast(server, file, sandbox="evil", version=2, max_idle_s=0.01)
+    for verb in (("cat",), ("play", "-s", "1000")):
+        shown = await asyncio.to_thread(_in_a_terminal, [str(ASCIINEMA), *verb, str(file)], tmp_path)
+        assert SPOKEN in shown
+        assert shown.count("x") > 500_000
+        assert "safe" in shown
+        assert not [each for each in OBEYED if each in shown]
+
+
 def _in_a_terminal(argv: list[str], home: Path) -> str:
     """What a program writes to a terminal. It keeps an id of its own under its home."""
     ours, theirs = pty.openpty()
@@ -141,7 +157,7 @@ def _read(descriptor: int) -> bytes:
 
 
 PLAYED = """
-async cast => {
+async ([cast, last]) => {
     const place = document.getElementById('place');
     const player = AsciinemaPlayer.create({data: cast}, place, {preload: true, autoPlay: false});
     const marks = [];
@@ -150,7 +166,7 @@ async cast => {
     const length = await player.getDuration();
     await player.seek('100%');
     const text = () => place.querySelector('.ap-term-text').textContent;
-    while (!text().includes('two')) { await new Promise(requestAnimationFrame); }
+    while (!text().includes(last)) { await new Promise(requestAnimationFrame); }
     return [length, text()];
 }
 """
@@ -158,8 +174,19 @@ async cast => {
 
 @needs_chromium
 @needs_player
-async def test_the_real_player_plays_version_3(server: Server, tmp_path: Path) -> None:
-    await cast(server, tmp_path / "sb.cast", max_idle_s=1.0)
+@pytest.mark.parametrize(
+    ("sandbox", "last", "words"),
+    [
+        ("sb", "two", (SPOKEN, "[Process ended by signal 9 in 1500ms]")),
+        # The huge line has everything before it pushed off the screen.
+        ("evil", "safe", ("x" * 80, "[Process exited with code 0 in 1ms]")),
+    ],
+)
+async def test_the_real_player_plays_version_3(
+    server: Server, tmp_path: Path, sandbox: str, last: str, words: tuple[str, ...]
+) -> None:
+    file = tmp_path / "played.cast"
+    await cast(server, file, sandbox=sandbox, max_idle_s=1.0)
     complaints: list[str] = []
     async with chromium() as browser:
         page = await browser.new_page()
@@ -168,11 +195,10 @@ async def test_the_real_player_plays_version_3(server: Server, tmp_path: Path) -
         await page.set_content("<!doctype html><div id=place></div>")
         await page.add_style_tag(path=PLAYER / "asciinema-player.css")
         await page.add_script_tag(path=PLAYER / "asciinema-player.min.js")
-        seconds, text = await page.evaluate(PLAYED, (tmp_path / "sb.cast").read_text())
+        seconds, text = await page.evaluate(PLAYED, [file.read_text(), last])
     assert complaints == []
-    assert seconds == pytest.approx(parsed_length(tmp_path / "sb.cast"))
-    assert SPOKEN in text
-    assert "[Process ended by signal 9 in 1500ms]" in text
+    assert seconds == pytest.approx(parsed_length(file))
+    assert not [each for each in words if each not in text]
 
 
 def parsed_length(file: Path) -> float:
