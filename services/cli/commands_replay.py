@@ -21,7 +21,7 @@ from services.cli.moments import check_range, moment
 from services.cli.passthrough import STDOUT, write_all
 from services.cli.player import EVERYWHERE, Player
 from services.cli.player_deck import Deck
-from services.cli.player_frames import Spot, frames_of
+from services.cli.player_frames import frames_of
 from services.cli.player_index import Index
 from services.cli.player_terminal import PlayerTerminal, is_terminal
 from services.cli.session import connected
@@ -139,12 +139,11 @@ class _Session:
         with PlayerTerminal(keys=keys) as terminal:
             try:
                 async with aclosing(deck), asyncio.TaskGroup() as tasks:
-                    while not await deck.forward(Spot(self._first - 1, float("inf")), 1.0):
-                        pass
-                    deck.begin()
-                    indexing = tasks.create_task(index.build(self._first))
-                    await Player(deck, index, terminal, speed=speed, keys=keys).run()
-                    indexing.cancel()
+                    player = Player(deck, index, terminal, speed=speed, keys=keys)
+                    if await player.begin(self._first):
+                        indexing = tasks.create_task(index.build(self._first))
+                        await player.run()
+                        indexing.cancel()
             except ExceptionGroup as failed:
                 raise failed.exceptions[0] from None
 

@@ -41,6 +41,18 @@ class Player:
         self._is_drawn = False
         self._picture: Picture | None = None
 
+    async def begin(self, sequence: int) -> bool:
+        """Goes through what came before an event, which is shown and takes no time. False: somebody left meanwhile."""
+        self._goal = Spot(sequence - 1, float("inf"))
+        while not await self._deck.forward(self._goal, SLICE_S):
+            if Key.QUIT in self._terminal.take_keys():
+                return False
+            self._draw()
+        self._goal = None
+        self._deck.begin()
+        self._pace.seek(0.0, time.monotonic())
+        return True
+
     async def run(self) -> None:
         """Until somebody leaves; without keys, until the end."""
         while not self._is_left:

@@ -18,6 +18,7 @@ import pytest_asyncio
 from contracts.events.command import TerminalSize
 from services.cli.player_terminal import ENTER, LEAVE
 from tests.bus.servers import Server, nats_in
+from tests.cli.shell import PATIENCE_S
 from tests.playing.past import BEGINNING, HOSTILE, record
 from tests.playing.watching import Watcher, shell_of, watching
 
@@ -178,6 +179,44 @@ player.status_line = status_line
 sys.argv = ["cloche", "replay", "sb"]
 main.main()
 """
+
+
+ENDLESS = """
+import asyncio, sys
+from services.cli import main, player
+async def forward(self, goal, budget_s):
+    await asyncio.sleep(budget_s)
+    return False
+player.Deck.forward = forward
+sys.argv = ["cloche", "replay", "sb", "--from", "7"]
+main.main()
+"""
+
+
+async def test_whoever_waits_for_a_late_beginning_sees_so_and_can_leave(recorded: Recorded) -> None:
+    def look() -> None:
+        ours, theirs = pty.openpty()
+        environment = shell_of(recorded.server).env
+        waiting = [sys.executable, "-c", ENDLESS]
+        with subprocess.Popen(waiting, env=environment, stdin=theirs, stdout=theirs, stderr=theirs) as process:
+            try:
+                _read_until(ours, b"seeking")
+                os.write(ours, b"xq")
+                _read_until(ours, LEAVE)
+                assert process.wait(PATIENCE_S) == 0
+            finally:
+                process.kill()
+        os.close(ours)
+        os.close(theirs)
+
+    await asyncio.to_thread(look)
+
+
+def _read_until(terminal: int, wanted: bytes) -> None:
+    shown = b""
+    while wanted not in shown:
+        assert select.select([terminal], [], [], PATIENCE_S)[0], shown
+        shown += os.read(terminal, 65536)
 
 
 async def test_the_terminal_is_restored_when_the_player_breaks(recorded: Recorded) -> None:
