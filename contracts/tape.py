@@ -28,8 +28,8 @@ _SPLIT = 32
 """A sequence that switches screens is shorter."""
 _SWITCH = re.compile(rb"\x1b\[\?(?:47|1047|1049)([hl])")
 _STYLE_AT_END = re.compile(rb"(?:\x1b\[[0-9;:?]*[a-zA-Z])+\Z")
-_SOFT_RESET = b"\x1b7\x1b[r\x1b8\x1b[0m\x1b(B\x0f\x1b[4l\x1b[?7h\x1b[?25h"
-"""Margins (which would move the cursor), style, character set, insert mode, wrapping, the cursor's sight."""
+_SOFT_RESET = b"\x1b7\x1b[r\x1b8\x1b[0m\x1b(B\x0f\x1b[4;20l\x1b[?7h\x1b[?25h"
+"""Margins (which would move the cursor), style, character set, insert mode, new lines, wrapping, the cursor's sight."""
 
 
 class FrameKind(StrEnum):

@@ -13,7 +13,7 @@ from contracts.payload import pack
 from contracts.tape import REMEMBERED, Frame, FrameKind, Tape
 
 NOW = datetime.datetime(2026, 1, 2, tzinfo=datetime.UTC)
-RESET = b"\x1b7\x1b[r\x1b8\x1b[0m\x1b(B\x0f\x1b[4l\x1b[?7h\x1b[?25h"
+RESET = b"\x1b7\x1b[r\x1b8\x1b[0m\x1b(B\x0f\x1b[4;20l\x1b[?7h\x1b[?25h"
 
 
 def head(sequence: int) -> EventHead:
