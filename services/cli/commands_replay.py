@@ -23,7 +23,7 @@ from services.cli.player import EVERYWHERE, Player
 from services.cli.player_deck import Deck
 from services.cli.player_frames import frames_of
 from services.cli.player_index import Index
-from services.cli.player_terminal import PlayerTerminal, is_terminal
+from services.cli.player_terminal import PlayerTerminal, has_keys, is_terminal
 from services.cli.session import connected
 from services.cli.values import duration_ms
 
@@ -74,7 +74,7 @@ def replay(
             if is_dump:
                 await session.dump()
             else:
-                await session.play(factor, idle_s, keys=keys)
+                await session.play(factor, idle_s, keys=keys and has_keys())
 
     asyncio.run(go())
 

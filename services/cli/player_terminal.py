@@ -27,7 +27,7 @@ class PlayerTerminal:
     """Draws rows that have changed, and hears keys. `keys=False` leaves standard input alone."""
 
     def __init__(self, *, keys: bool) -> None:
-        self._reads = keys and os.isatty(STDIN)
+        self._reads = keys
         self._reader = KeyReader()
         self._pressed: list[Pressed] = []
         self._drawn: list[str] = []
@@ -100,3 +100,8 @@ class PlayerTerminal:
 
 def is_terminal() -> bool:
     return sys.stdout.isatty()
+
+
+def has_keys() -> bool:
+    """Whether anybody can press one."""
+    return os.isatty(STDIN)

@@ -263,6 +263,25 @@ async def test_without_keys_it_leaves_at_the_end(recorded: Recorded) -> None:
     await recorded.watched(look, "sb", "--speed", "max", "--no-keys")
 
 
+async def test_where_nobody_can_press_a_key_it_leaves_at_the_end(recorded: Recorded) -> None:
+    """Only its output is a terminal: a script has it, with nothing to read."""
+
+    def look() -> None:
+        ours, theirs = pty.openpty()
+        shell = shell_of(recorded.server)
+        argv = shell.argv("replay", "sb", "--speed", "max")
+        with subprocess.Popen(argv, env=shell.env, stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs) as process:
+            try:
+                _read_until(ours, LEAVE)
+                assert process.wait(PATIENCE_S) == 0
+            finally:
+                process.kill()
+        os.close(ours)
+        os.close(theirs)
+
+    await asyncio.to_thread(look)
+
+
 async def test_without_a_terminal_it_says_what_else_there_is(recorded: Recorded) -> None:
     shell = shell_of(recorded.server)
     refused = await asyncio.to_thread(shell, "replay", "sb")
