@@ -13,6 +13,8 @@ from infra.settings import Settings
 from services.gateway.access.places import Places
 from services.gateway.remembered import Remembered
 
+DESK = "desk"
+"""What the application's state calls it."""
 MOST_EXPORTS = 16
 MOST_EXPORTS_OF_ONE = 4
 """Each reads as much of the log as there is, as fast as it can."""

@@ -13,12 +13,11 @@ from services.gateway.access.door import Door
 from services.gateway.access.gate import Gate
 from services.gateway.access.limits import Limits
 from services.gateway.access.origins import Origins
-from services.gateway.desk import Desk
+from services.gateway.desk import DESK, Desk
 from services.gateway.live import sockets, sse
 from services.gateway.live.live import Lives
 from services.gateway.problems import HANDLERS
 from services.gateway.routes import api, description, health
-from services.gateway.routes.access import DESK
 
 ROUTERS: list[ControllerRouterHandler] = [
     api.ROUTER,

@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 from collections.abc import AsyncIterator
+from pathlib import Path
 from urllib.parse import quote
 
 import httpx
@@ -111,6 +112,20 @@ async def test_what_did_not_come_whole_is_not_written(
     for name in ("torn-small", "torn-large"):
         assert (await client.get(f"{FILES}/{name}")).status_code == 404
     assert not any("failed" in line for line in gateway.service.said)
+
+
+async def test_one_that_stops_in_the_middle_of_a_file_keeps_nobody_else_from_it(tmp_path: Path) -> None:
+    async with gateway_in(tmp_path, CLOCHE_GATEWAY_SLOW_S="0.5") as gateway, gateway.client() as client:
+        await gateway.cloche.create(id="sb")
+        reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
+        head = f"PUT {FILES}/held HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1000\r\n"
+        writer.write(f"{head}authorization: Bearer {gateway.token()}\r\n\r\nhalf".encode())
+        assert b" 400 " in await reader.readline()
+        written = await client.put(f"{FILES}/held", content=b"whole")
+        assert (written.status_code, (await client.get(f"{FILES}/held")).content) == (201, b"whole")
+        # Whoever does not send the rest is not kept either.
+        await reader.read()
+        writer.close()
 
 
 async def test_a_write_that_expects_another_content_changes_nothing(client: httpx.AsyncClient) -> None:

@@ -7,12 +7,10 @@ from litestar.handlers import BaseRouteHandler
 
 from contracts.access import Principal, Role
 from infra.client.sandbox import Sandbox
-from services.gateway.desk import Desk, require
+from services.gateway.desk import DESK, Desk, require
 from services.gateway.routes.params import Asked, SandboxParam
 
 LOOKING = frozenset({"GET", "HEAD", "OPTIONS"})
-DESK = "desk"
-"""What the application's state calls it."""
 
 
 async def may_do(connection: ASGIConnection[Any, Principal, Any, Any], _: BaseRouteHandler) -> None:

@@ -1,5 +1,6 @@
 """Bodies of requests: JSON, read as strictly as everything else that people type."""
 
+import asyncio
 from collections.abc import AsyncGenerator
 from typing import Any
 
@@ -12,6 +13,7 @@ from msgspec import Struct
 from contracts import codec
 from contracts.access import Principal
 from contracts.errors import Invalid, UnsupportedMediaType
+from services.gateway.desk import DESK, Desk
 
 JSON = "application/json"
 
@@ -22,12 +24,23 @@ class ApiRequest(Request[Principal, Any, Any]):
         return await super().body() or b"{}"
 
     async def stream(self) -> AsyncGenerator[bytes, None]:
-        """Raises `Invalid` for a client that went away: that is no failure of ours."""
+        """Raises `Invalid` for a client that went away, also for one that never says so: no failure of ours."""
+        desk: Desk = self.app.state[DESK]
+        slow_s = desk.settings.gateway.slow_s
+        chunks = super().stream()
         try:
-            async for chunk in super().stream():
+            while (chunk := await _next(chunks, slow_s)) is not None:
                 yield chunk
         except InternalServerException as error:
             raise Invalid("the connection was lost before everything had come") from error
+        except TimeoutError:
+            raise Invalid(f"nothing came for {slow_s:g} s, and not everything had come") from None
+
+
+async def _next(chunks: AsyncGenerator[bytes, None], seconds: float) -> bytes | None:
+    """Raises TimeoutError."""
+    async with asyncio.timeout(seconds):
+        return await anext(chunks, None)
 
 
 class StrictBody(AbstractDTO[Struct]):
