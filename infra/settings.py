@@ -151,7 +151,7 @@ class Gateway(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Of one principal, or without a token of one address, after a `burst`."""
     burst: Annotated[int, Meta(ge=1, le=1_000_000)] = 400
     slow_s: Annotated[float, Meta(ge=0.1, le=3600)] = 20.0
-    """A follower that takes nothing for so long is told where it was, and dropped; so is a request that does not come."""
+    """A follower that takes nothing for so long is told where it was, and dropped. A request has to come as fast."""
     heartbeat_s: Annotated[float, Meta(ge=0.1, le=3600)] = 30.0
     max_body_bytes: Annotated[int, Meta(ge=1 << 16, le=1 << 34)] = 64 << 20
     dashboard: Path | None = None

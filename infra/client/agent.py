@@ -122,17 +122,17 @@ class Agent:
         Like everything below returns when it is on the log as `user.*`, and raises the reason when it was refused:
         `SandboxInvalidState` where no run is open (or not `run`). The same `id` again is the same message.
         """
-        return await self._say(orders.MessageAgent(text=text, run=run), id)
+        return await self.say(orders.MessageAgent(text=text, run=run), id=id)
 
     async def guide(self, text: str, *, run: str | None = None, id: str | None = None) -> Said:  # noqa: A002
-        return await self._say(orders.GuideAgent(text=text, run=run), id)
+        return await self.say(orders.GuideAgent(text=text, run=run), id=id)
 
     async def interrupt(self, reason: str = "asked", *, run: str | None = None, wait: bool = False) -> Said:
         """What it does now stops, with every process of it, and it waits to be told how to go on.
 
         With `wait` returns when that has happened, or the run is over.
         """
-        said = await self._say(orders.InterruptAgent(reason=reason, run=run))
+        said = await self.say(orders.InterruptAgent(reason=reason, run=run))
         if wait:
             await self._until(
                 said, lambda _, fact: isinstance(fact, facts.AgentInterrupted) and fact.order == said.order
@@ -141,31 +141,31 @@ class Agent:
 
     async def pause(self, reason: str = "asked", *, run: str | None = None, wait: bool = False) -> Said:
         """Its processes are frozen where they are. With `wait` returns when they are, or the run is over."""
-        said = await self._say(orders.PauseAgent(reason=reason, run=run))
+        said = await self.say(orders.PauseAgent(reason=reason, run=run))
         if wait:
             await self._until(said, lambda state, fact: state.paused or isinstance(fact, facts.UserResume))
         return said
 
     async def resume(self, *, run: str | None = None, wait: bool = False) -> Said:
-        said = await self._say(orders.ResumeAgent(run=run))
+        said = await self.say(orders.ResumeAgent(run=run))
         if wait:
             await self._until(said, lambda state, fact: not state.paused or isinstance(fact, facts.UserPause))
         return said
 
     async def stop(self, reason: str = "asked", *, run: str | None = None, wait: bool = False) -> Said:
         """The run ends, and its process with it. With `wait` returns when it has."""
-        said = await self._say(orders.StopAgent(reason=reason, run=run))
+        said = await self.say(orders.StopAgent(reason=reason, run=run))
         if wait:
             await self._until(said, lambda *_: False)
         return said
 
     async def approve(self, approval: str, *, reason: str = "", remember: bool = False) -> Said:
         """Let a tool call be made. Raises `Invalid` for what nobody waits for, or was answered before."""
-        return await self._say(orders.ApproveAgent(approval=approval, reason=reason, remember=remember))
+        return await self.say(orders.ApproveAgent(approval=approval, reason=reason, remember=remember))
 
     async def reject(self, approval: str, *, reason: str = "") -> Said:
         """The reason is told to the agent. Raises as `approve` does."""
-        return await self._say(orders.RejectAgent(approval=approval, reason=reason))
+        return await self.say(orders.RejectAgent(approval=approval, reason=reason))
 
     async def pending(self) -> list[Asked]:
         """Tool calls of the newest run that wait for leave, oldest first."""
@@ -241,7 +241,8 @@ class Agent:
             return None
         return AgentRun(self._bus, self._sandbox, event.fact, event.sequence)
 
-    async def _say(self, order: Order, id: str | None = None) -> Said:  # noqa: A002
+    async def say(self, order: Order, *, id: str | None = None) -> Said:  # noqa: A002
+        """Any of the orders above, as it is. The same `id` again is the same order."""
         state = await load_state(self._bus, self._sandbox)
         begin = self._first if id else (await reader.bounds(self._bus)).last + 1
         command = await publish(self._bus, state.node, self._sandbox, order, id=id)

@@ -10,14 +10,15 @@ from contracts.access import Principal, Role
 from contracts.commands import agent as agents
 from contracts.commands.command import InputCommand, ResizeCommand, RunCommand, SignalCommand
 from contracts.commands.network import ApproveNetwork, RejectNetwork
+from contracts.commands.sandbox import PauseSandbox, ResumeSandbox
 from contracts.errors import Invalid, SandboxInvalidState
 from contracts.history import FilesAt, ListFilesAt
 from contracts.message import Order
 from contracts.screens import GetScreen, Screen
-from infra.client.agent import Said
+from contracts.state import Status
 from infra.client.imported import ImportedSandbox
 from infra.client.orders import publish
-from infra.client.sandbox import Sandbox
+from infra.client.sandbox import Sandbox, settled
 from infra.client.screens import screen_at
 from infra.ids import new_id
 from services.gateway.desk import Desk
@@ -68,32 +69,28 @@ async def _passed(asked: Asked, order: Order) -> Ordered:
     return Ordered(command=await asked.publish(order, asked.id(type(order).__name__)))
 
 
-async def _message(asked: Asked, order: agents.MessageAgent) -> Heard:
-    return _heard(await asked.sandbox.agent.message(order.text, run=order.run, id=asked.id("message")))
+async def _said(asked: Asked, order: Order) -> Heard:
+    said = await asked.sandbox.agent.say(order, id=asked.id(type(order).__name__))
+    return Heard(order=said.order, run=said.run, sequence=said.sequence)
 
 
-async def _guide(asked: Asked, order: agents.GuideAgent) -> Heard:
-    return _heard(await asked.sandbox.agent.guide(order.text, run=order.run, id=asked.id("guidance")))
-
-
-async def _interrupt(asked: Asked, order: agents.InterruptAgent) -> Heard:
-    return _heard(await asked.sandbox.agent.interrupt(order.reason, run=order.run))
+async def _moved(asked: Asked, order: Order, wanted: Status) -> Moved:
+    command = await _passed(asked, order)
+    return Moved(status=(await settled(asked.desk.bus, command.command, {wanted}, asked.sandbox.state)).status)
 
 
 async def _pause(asked: Asked, order: Pause) -> Heard | Moved:
     if order.target == Target.SANDBOX:
-        await asked.sandbox.pause()
-        return Moved(status=asked.sandbox.state.status)
+        return await _moved(asked, PauseSandbox(), Status.PAUSED)
     _allow(order.target, Target.AGENT)
-    return _heard(await asked.sandbox.agent.pause(order.reason, run=order.run))
+    return await _said(asked, agents.PauseAgent(reason=order.reason, run=order.run))
 
 
 async def _resume(asked: Asked, order: Resume) -> Heard | Moved:
     if order.target == Target.SANDBOX:
-        await asked.sandbox.resume()
-        return Moved(status=asked.sandbox.state.status)
+        return await _moved(asked, ResumeSandbox(), Status.RUNNING)
     _allow(order.target, Target.AGENT)
-    return _heard(await asked.sandbox.agent.resume(run=order.run))
+    return await _said(asked, agents.ResumeAgent(run=order.run))
 
 
 async def _approve(asked: Asked, order: Approve) -> Heard | Ordered:
@@ -101,8 +98,8 @@ async def _approve(asked: Asked, order: Approve) -> Heard | Ordered:
         answer = ApproveNetwork(approval=order.approval, reason=order.reason, remember=order.remember)
         return await _passed(asked, answer)
     _allow(order.target, Target.AGENT)
-    agent = asked.sandbox.agent
-    return _heard(await agent.approve(order.approval, reason=order.reason, remember=order.remember))
+    leave = agents.ApproveAgent(approval=order.approval, reason=order.reason, remember=order.remember)
+    return await _said(asked, leave)
 
 
 async def _reject(asked: Asked, order: Reject) -> Heard | Ordered:
@@ -110,7 +107,7 @@ async def _reject(asked: Asked, order: Reject) -> Heard | Ordered:
         answer = RejectNetwork(approval=order.approval, reason=order.reason, remember=order.remember)
         return await _passed(asked, answer)
     _allow(order.target, Target.AGENT)
-    return _heard(await asked.sandbox.agent.reject(order.approval, reason=order.reason))
+    return await _said(asked, agents.RejectAgent(approval=order.approval, reason=order.reason))
 
 
 async def _files(asked: Asked, wanted: RequestFiles) -> FilesAt:
@@ -140,9 +137,9 @@ ORDERS: dict[str, Known] = {
     "input": Known(COMMANDS, InputCommand, _passed),
     "resize": Known(COMMANDS, ResizeCommand, _passed),
     "signal": Known(COMMANDS, SignalCommand, _passed),
-    "send_message": Known(AGENTS, agents.MessageAgent, _message),
-    "guidance": Known(AGENTS, agents.GuideAgent, _guide),
-    "interrupt": Known(AGENTS, agents.InterruptAgent, _interrupt),
+    "send_message": Known(AGENTS, agents.MessageAgent, _said),
+    "guidance": Known(AGENTS, agents.GuideAgent, _said),
+    "interrupt": Known(AGENTS, agents.InterruptAgent, _said),
     "pause": Known(AGENTS, Pause, _pause),
     "resume": Known(AGENTS, Resume, _resume),
     "approve": Known(AGENTS, Approve, _approve),
@@ -165,10 +162,6 @@ async def carry_out(desk: Desk, principal: Principal, sandbox: str, frame: Comma
     order = codec.decode(frame.payload, known.payload)
     found = await desk.sandbox(principal, sandbox, known.needed)
     return await known.carry_out(Asked(desk, principal, found, frame.key), order)
-
-
-def _heard(said: Said) -> Heard:
-    return Heard(order=said.order, run=said.run, sequence=said.sequence)
 
 
 def _allow(target: Target, *known: Target) -> None:

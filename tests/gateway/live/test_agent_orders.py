@@ -69,6 +69,36 @@ async def test_an_agent_is_paused_resumed_guided_and_interrupted(gateway: Gatewa
         assert (await heard(follower, "agent.interrupted"))["reason"] == "enough"
 
 
+async def test_the_same_key_is_the_same_order_whatever_it_is(gateway: Gateway) -> None:
+    sandbox = await gateway.cloche.create()
+    async with following(gateway, sandbox.id) as follower:
+        await begun(gateway, sandbox.id, {"run": "true"}, {"run": "sleep 1000"}, keep_open=True, approvals=ASKING)
+        asked = await heard(follower, "agent.approval_requested")
+        orders: list[tuple[str, dict[str, Any]]] = [
+            ("approve", {"approval": asked["approval"]}),
+            ("pause", {}),
+            ("resume", {}),
+            ("interrupt", {}),
+            ("send_message", {"text": "on"}),
+            ("guidance", {"text": "slower"}),
+        ]
+        for command, payload in orders:
+            told = []
+            for number in ("first", "again"):
+                await follower.say(type="command", id=number, key="k", command=command, payload=payload)
+                told.append((await follower.until("result", id=number))["payload"])
+            assert told[0] == told[1], command
+        for command in ("pause", "resume"):
+            for number in ("first", "again"):
+                target = {"target": "sandbox"}
+                await follower.say(type="command", id=number, key="s", command=command, payload=target)
+                await follower.until("result", id=number)
+    types = [event.head.type async for event in sandbox.events(types=["user", "sandbox"])]
+    once = ["user.approve", "user.pause", "user.resume", "user.interrupt", "user.message", "user.guidance"]
+    once += ["sandbox.paused", "sandbox.resumed"]
+    assert [types.count(each) for each in once] == [1] * len(once)
+
+
 async def test_a_command_that_was_run_says_who_asked(gateway: Gateway) -> None:
     sandbox = await gateway.cloche.create()
     async with following(gateway, sandbox.id, gateway.token(subject="ann@example.com")) as follower:
