@@ -120,8 +120,9 @@ async def test_a_question_of_an_agent_is_approved_or_rejected(gateway: Gateway, 
         assert again.status_code in (400, 409)
 
 
+@pytest.mark.parametrize("place", ["events", "messages"])
 async def test_an_agent_is_guided_interrupted_paused_resumed_and_stopped(
-    gateway: Gateway, client: httpx.AsyncClient
+    gateway: Gateway, client: httpx.AsyncClient, place: str
 ) -> None:
     run = await begun(client, {"run": "sleep 1000"}, keep_open=True)
     said = [
@@ -134,7 +135,7 @@ async def test_an_agent_is_guided_interrupted_paused_resumed_and_stopped(
         ({"type": "stop"}, "user.stop"),
     ]
     for body, kind in said:
-        answer = await client.post(f"{HERE}/events?wait=60", json=body)
+        answer = await client.post(f"{HERE}/{place}?wait=60", json=body)
         assert (answer.status_code, answer.json()["event"]["type"]) == (200, kind), answer.text
         assert answer.json()["event"]["data"]["run"] == run
     await until(gateway, "agent.completed", run)
@@ -163,6 +164,8 @@ async def test_words_to_nobody_are_refused(client: httpx.AsyncClient) -> None:
     "body",
     [
         {},
+        [],
+        {"type": None, "text": "x"},
         {"type": "agent.message", "text": "forged"},
         {"type": "user.message"},
         {"type": "user.message", "text": ""},
@@ -171,8 +174,9 @@ async def test_words_to_nobody_are_refused(client: httpx.AsyncClient) -> None:
     ],
 )
 async def test_what_cannot_be_said_is_refused(client: httpx.AsyncClient, body: object) -> None:
-    refused = await client.post(f"{HERE}/events", json=body)
-    assert (refused.status_code, refused.json()["code"]) == (400, "INVALID")
+    for place in ("events", "messages"):
+        refused = await client.post(f"{HERE}/{place}", json=body)
+        assert (refused.status_code, refused.json()["code"]) == (400, "INVALID")
 
 
 async def test_a_run_that_cannot_begin_says_why(client: httpx.AsyncClient) -> None:

@@ -15,8 +15,9 @@ def with_bodies(paths: Document, schemas: Document) -> None:
         if body is not None and JSON in body["content"]:
             schema = body["content"][JSON]["schema"]
             body["required"] = _needs_something(schema, schemas)
-            if "oneOf" in schema:
-                schema["discriminator"] = _told_apart(schema["oneOf"], schemas)
+            choices = schema.get("oneOf", ())
+            if choices and all("type" in _named(each, schemas)["properties"] for each in choices):
+                schema["discriminator"] = _told_apart(choices, schemas)
         for parameter in operation.get("parameters", []):
             if parameter["name"] == "file_path":
                 parameter |= {"schema": {"type": "string", "minLength": 1}, "description": FILE_PATH}

@@ -54,7 +54,11 @@ class StrictBody(AbstractDTO[Struct]):
         length = self.asgi_connection.headers.get("content-length", "")
         if kind != JSON and not (kind == "" and length in ("", "0")):
             raise UnsupportedMediaType(f"{kind[:80]!r} came: the body is {JSON}")
-        return codec.decode(value, self.asgi_connection.route_handler.parsed_data_field.annotation)
+        return self.read(value)
+
+    def read(self, body: bytes) -> Any:
+        """Raises `Invalid`."""
+        return codec.decode(body, self.asgi_connection.route_handler.parsed_data_field.annotation)
 
     @classmethod
     def create_for_field_definition(

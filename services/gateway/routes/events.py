@@ -6,7 +6,6 @@ from litestar import Response, Router, get, post
 from litestar.params import JSONBody, QueryParameter
 
 from contracts import subjects
-from contracts.commands.agent import MessageAgent
 from contracts.errors import Invalid
 from contracts.http import moments
 from contracts.http.events import EventPage, Message, Said
@@ -23,7 +22,7 @@ from services.gateway.routes.lacking import lacking
 from services.gateway.routes.looking import logged
 from services.gateway.routes.orders import send_and_hear
 from services.gateway.routes.params import MOST_SEQUENCE, Asked, Found, Key, Limit, TheDesk
-from services.gateway.routes.said import obeyed_by
+from services.gateway.routes.said import SpokenBody, obeyed_by
 from services.gateway.routes.waiting import Wait
 
 PAGE_BYTES = 4 << 20
@@ -101,13 +100,24 @@ async def say(
     return await send_and_hear(desk, request.user, found, order, heard_on, wait=wait, key=idempotency_key)
 
 
-@post("/messages", status_code=202, operation_id="sendMessage", summary="Tell an agent something", responses=HEARD)
+@post(
+    "/messages",
+    status_code=202,
+    operation_id="sendMessage",
+    summary="Tell an agent something",
+    responses=HEARD,
+    dto=SpokenBody,
+)
 async def message(
-    request: Asked, desk: TheDesk, found: Found, data: JSONBody[Message], wait: Wait = 0, idempotency_key: Key = None
+    request: Asked,
+    desk: TheDesk,
+    found: Found,
+    data: JSONBody[Said | Message],
+    wait: Wait = 0,
+    idempotency_key: Key = None,
 ) -> Response[Accepted]:
-    """The same as `POST …/events` with type `user.message`."""
-    order = MessageAgent(text=data.text, run=data.run)
-    heard_on = subjects.events_of(found.id, family="user")
+    """The same as `POST …/events`; what has no `type` is a `user.message`."""
+    order, heard_on = obeyed_by(data, found.id)
     return await send_and_hear(desk, request.user, found, order, heard_on, wait=wait, key=idempotency_key)
 
 

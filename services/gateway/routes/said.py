@@ -1,11 +1,20 @@
 """What people say over HTTP, as orders on the bus."""
 
-from typing import NamedTuple, assert_never
+from typing import Any, NamedTuple, assert_never
 
-from contracts import subjects
+from contracts import codec, subjects
 from contracts.commands import agent, network
 from contracts.http import events as said
 from contracts.message import Order
+from services.gateway.routes.bodies import StrictBody
+
+
+class SpokenBody(StrictBody):
+    """What does not say its `type` is a message."""
+
+    def read(self, body: bytes) -> Any:
+        kind: Any = said.Said if "type" in codec.decode(body, dict) else said.Message
+        return codec.decode(body, kind)
 
 
 class Obeyed(NamedTuple):
@@ -14,7 +23,7 @@ class Obeyed(NamedTuple):
     """Where the event is that comes of it."""
 
 
-def obeyed_by(words: said.Said, sandbox: str) -> Obeyed:
+def obeyed_by(words: said.Said | said.Message, sandbox: str) -> Obeyed:
     """The order for whoever has to hear it."""
     match words:
         case said.ApproveNetwork():
@@ -26,12 +35,12 @@ def obeyed_by(words: said.Said, sandbox: str) -> Obeyed:
     return Obeyed(_to_agent(words), subjects.events_of(sandbox, family="user"))
 
 
-def _to_agent(words: said.Said) -> Order:
+def _to_agent(words: said.Said | said.Message) -> Order:
     match words:
-        case said.UserMessage():
-            return agent.MessageAgent(text=words.text, run=words.run)
         case said.Guidance() | said.GuardianIntervention():
             return agent.GuideAgent(text=words.text, run=words.run)
+        case said.Message():
+            return agent.MessageAgent(text=words.text, run=words.run)
         case said.Interrupt():
             return agent.InterruptAgent(reason=words.reason, run=words.run)
         case said.Pause():
