@@ -17,7 +17,8 @@ class EventPage(Struct, frozen=True, kw_only=True):
     more: bool
     """There was more at that moment."""
     lacking: tuple[Lack, ...] = ()
-    """What is known to be missing between `from` and `next`: see `cloche audit`. Retention is no loss."""
+    """What is known to be missing between `from` and `next`: see `cloche audit`. Retention is no loss. Where `from` is
+    behind the end of the log, that is what was there once: `next` is where it goes on."""
     head_sequence: int
     """The log's last sequence at that moment."""
 

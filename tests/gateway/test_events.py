@@ -68,6 +68,15 @@ async def test_the_cursor_of_an_empty_page_goes_on_from_the_head(client: httpx.A
     assert page["next"] == page["head_sequence"] + 1
 
 
+async def test_a_cursor_that_the_log_does_not_reach_is_told_and_leads_back(client: httpx.AsyncClient) -> None:
+    for query in ("from=1000000", "since=999999"):
+        page = (await client.get(f"{HERE}/events?{query}")).json()
+        end = page["head_sequence"]
+        assert page["lacking"] == [{"first_sequence": end + 1, "last_sequence": 999_999}]
+        assert (page["events"], page["next"], page["more"]) == ([], end + 1, False)
+    assert (await client.get(f"{HERE}/events?from={end + 1}")).json()["lacking"] == []
+
+
 async def test_events_are_chosen_by_type_and_time(gateway: Gateway, client: httpx.AsyncClient) -> None:
     sandbox = await gateway.cloche.sandbox("sb")
     for _ in range(3):
@@ -76,6 +85,8 @@ async def test_events_are_chosen_by_type_and_time(gateway: Gateway, client: http
     kinds = {each["event"]["type"] for each in page["events"]}
     assert "command.started" in kinds
     assert all(kind == "command.started" or kind.startswith("sandbox.") for kind in kinds)
+    listed = (await client.get(f"{HERE}/events?type=command.started,sandbox&limit=1000&from=0")).json()
+    assert listed["events"] == page["events"]
     last = page["events"][-1]["event"]["time"]
     await sandbox.run("true")
     later = (await client.get(f"{HERE}/events", params={"type": "command.started", "since": last})).json()
@@ -88,7 +99,17 @@ async def test_events_are_chosen_by_type_and_time(gateway: Gateway, client: http
 
 
 @pytest.mark.parametrize(
-    "query", ["from=0", "from=x", "limit=0", "limit=1001", "since=yesterday", "type=no.such.type", "type=*"]
+    "query",
+    [
+        "from=-1",
+        "from=x",
+        "limit=0",
+        "limit=1001",
+        "since=yesterday",
+        "type=no.such.type",
+        "type=*",
+        f"type={'a,' * 30}a",
+    ],
 )
 async def test_a_query_out_of_its_bounds_is_refused(client: httpx.AsyncClient, query: str) -> None:
     refused = await client.get(f"{HERE}/events?{query}")

@@ -1,5 +1,6 @@
 """What happened in a sandbox, page by page, and what people say to it."""
 
+from collections.abc import Sequence
 from typing import Annotated
 
 from litestar import Response, Router, get, post
@@ -9,6 +10,7 @@ from contracts import subjects
 from contracts.errors import Invalid
 from contracts.http import moments
 from contracts.http.events import EventPage, Message, Said
+from contracts.http.lacking import Lack
 from contracts.http.sandboxes import Accepted
 from contracts.queries import LoggedEvent
 from infra.bus import reader
@@ -35,14 +37,14 @@ async def events(
     desk: TheDesk,
     found: Found,
     start: Annotated[
-        int, QueryParameter(name="from", ge=1, le=MOST_SEQUENCE, description="The first sequence wanted: the cursor.")
+        int, QueryParameter(name="from", ge=0, le=MOST_SEQUENCE, description="The first sequence wanted: the cursor.")
     ] = 1,
     types: Annotated[
         list[str] | None,
         QueryParameter(
             name="type",
             max_items=MOST_TYPES,
-            description="A tag (`command.output`) or a family (`command`); may be repeated.",
+            description="A tag (`command.output`) or a family (`command`); may be repeated, or several with commas.",
         ),
     ] = None,
     since: Annotated[
@@ -52,10 +54,14 @@ async def events(
     limit: Limit = 100,
 ) -> EventPage:
     """In the order of the log, each exactly as it stands there. `next` is the cursor to go on from."""
-    filters = subjects.typed(found.id, types or ())
+    filters = subjects.typed(found.id, _apart(types or ()))
     view = await view_of(desk.bus, found.id)
     begin = max(start, found.state.first_sequence, await _after(desk, found.id, since))
     head = (await view.bounds()).last
+    if begin > head + 1:
+        # Whoever has seen more than there is followed a log that has lost its end since.
+        lost = Lack(first_sequence=head + 1, last_sequence=begin - 1)
+        return EventPage(events=(), next=head + 1, more=False, lacking=(lost,), head_sequence=head)
     if isinstance(view, LiveView):
         entries, pending = await reader.fetch(desk.bus, filters, begin, limit=limit, max_bytes=PAGE_BYTES)
     else:
@@ -72,6 +78,14 @@ async def events(
         lacking=await lacking(desk.bus, view, begin, following - 1),
         head_sequence=head,
     )
+
+
+def _apart(listed: Sequence[str]) -> list[str]:
+    """Raises `Invalid`."""
+    found = [each for some in listed for each in some.split(",")]
+    if len(found) > MOST_TYPES:
+        raise Invalid(f"type: {MOST_TYPES} at most")
+    return found
 
 
 async def _after(desk: Desk, sandbox: str, since: str | None) -> int:
