@@ -52,4 +52,5 @@ def feed_lag(seconds: float) -> None:
 async def metrics(request: Request[Principal, Any, Any]) -> Response[bytes]:
     """Of the gateway itself. Takes a token of role admin."""
     require(request.user, Role.ADMIN)
-    return Response(exposition(), media_type=CONTENT_TYPE_LATEST)
+    # Litestar adds the charset to every text by itself.
+    return Response(exposition(), media_type=CONTENT_TYPE_LATEST.partition("; charset=")[0])

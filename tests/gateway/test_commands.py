@@ -106,6 +106,16 @@ async def test_output_is_had_by_the_offsets_of_its_bytes_from_each_stream(client
         part = await client.get(place, headers={"range": f"bytes={start}-{end}"})
         assert (part.status_code, part.content) == (206, whole[start : end + 1])
         assert part.headers["content-range"] == f"bytes {start}-{min(end, len(whole) - 1)}/{len(whole)}"
+    for query, expected in (
+        ("offset=20000", whole[20_000:]),
+        ("offset=20000&limit=7", whole[20_000:20_007]),
+        ("limit=0", b""),
+        (f"offset={len(whole)}", b""),
+        (f"offset={len(whole) + 7}", b""),
+    ):
+        assert (await client.get(f"{place}?{query}")).content == expected, query
+    of_that = await client.get(f"{place}?offset=100&limit=10", headers={"range": "bytes=1-2"})
+    assert (of_that.content, of_that.headers["content-range"]) == (whole[101:103], "bytes 1-2/10")
     tail = await client.get(place, headers={"range": "bytes=-5"})
     assert tail.content == whole[-5:]
     behind = await client.get(place, headers={"range": f"bytes={len(whole)}-"})

@@ -275,6 +275,16 @@ async def test_a_detail_has_the_last_events_oldest_first_and_where_to_follow_fro
     assert (await client.get(f"{SANDBOXES}/detail?events=0")).json()["events"] == []
 
 
+async def test_a_detail_has_fewer_events_where_they_are_large(client: httpx.AsyncClient) -> None:
+    await made(client, "large")
+    printing = {"shell": "head -c 12000000 /dev/zero | tr '\\0' x"}
+    await client.post(f"{SANDBOXES}/large/commands?wait=60", json=printing)
+    answer = await client.get(f"{SANDBOXES}/large?events=200")
+    assert 1 << 20 < len(answer.content) < 6 << 20
+    page = (await client.get(f"{SANDBOXES}/large/events?limit=1")).json()
+    assert answer.json()["events"][0]["sequence"] > page["events"][0]["sequence"]
+
+
 async def test_a_method_that_is_not_there_says_which_are(client: httpx.AsyncClient) -> None:
     refused = await client.patch(f"{SANDBOXES}/nobody")
     assert (refused.status_code, refused.json()["code"]) == (405, "METHOD_NOT_ALLOWED")

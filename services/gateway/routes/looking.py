@@ -23,6 +23,8 @@ from services.gateway.routes.lacking import lacking
 
 FIRST_LOOK_BACK = 256
 LOOK_BACK_AGAIN = 4
+MOST_BYTES = 4 << 20
+"""Of the last events in one answer."""
 _json = msgspec.json.Decoder(msgspec.Raw)
 
 
@@ -69,7 +71,7 @@ async def present(desk: Desk, sandbox: Sandbox) -> SandboxState:
 
 
 async def last_events(view: LogView, sandbox: Sandbox, count: int) -> list[Entry]:
-    """Oldest first. Looks back in growing steps: a page of the log is read, not all of it."""
+    """Oldest first, fewer where they are large. Looks back in growing steps: a page of the log is read, not all."""
     everything = subjects.events_of(sandbox.id)
     newest = await view.last(everything[0])
     if newest is None:
@@ -77,12 +79,30 @@ async def last_events(view: LogView, sandbox: Sandbox, count: int) -> list[Entry
     span = max(FIRST_LOOK_BACK, 2 * count)
     while True:
         start = max(sandbox.state.first_sequence, newest.seq - span)
-        kept: deque[Entry] = deque(maxlen=count)
+        kept = _Last(count)
         async for entry in view.read(everything, start, end=newest.seq):
             kept.append(entry)
-        if len(kept) == count or start == sandbox.state.first_sequence:
-            return list(kept)
+        if kept.is_full or start == sandbox.state.first_sequence:
+            return list(kept.entries)
         span *= LOOK_BACK_AGAIN
+
+
+class _Last:
+    """So many entries, and no more than an answer should hold; one in any case."""
+
+    def __init__(self, count: int) -> None:
+        self.entries: deque[Entry] = deque()
+        self.is_full = False
+        self._count = count
+        self._bytes = 0
+
+    def append(self, entry: Entry) -> None:
+        self.entries.append(entry)
+        self._bytes += len(entry.data)
+        while len(self.entries) > self._count or (self._bytes > MOST_BYTES and len(self.entries) > 1):
+            self._bytes -= len(self.entries.popleft().data)
+            self.is_full = True
+        self.is_full = self.is_full or len(self.entries) == self._count
 
 
 def logged(entry: Entry) -> LoggedEvent:

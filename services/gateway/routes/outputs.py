@@ -1,5 +1,6 @@
 """What a command wrote, byte for byte."""
 
+from collections.abc import AsyncIterator
 from enum import StrEnum
 from typing import Annotated
 
@@ -10,7 +11,7 @@ from litestar.response import Stream
 from contracts.errors import NotFound
 from contracts.events import command as facts
 from infra.log.choosing import view_of
-from services.gateway.routes.params import ExecParam, Found, RangeParam, TheDesk
+from services.gateway.routes.params import MOST_SEQUENCE, ExecParam, Found, RangeParam, TheDesk
 from services.gateway.routes.ran import on_record
 from services.gateway.routes.ranges import BYTES, OCTETS, attachment, served
 from services.gateway.routes.written import Written
@@ -38,9 +39,14 @@ async def output(
         OutputStream | None,
         QueryParameter(description="Absent = stdout; of a command with a terminal, all that it showed."),
     ] = None,
+    offset: Annotated[int, QueryParameter(ge=0, le=MOST_SEQUENCE, description="From this byte on.")] = 0,
+    limit: Annotated[int | None, QueryParameter(ge=0, le=MOST_SEQUENCE, description="So many bytes at most.")] = None,
     range_: RangeParam = None,
 ) -> Stream:
-    """All that the log has of it now, or the bytes that `Range` names by their offsets; also what was typed."""
+    """All that the log has of it now, or from an offset on, or what `Range` names of that; also what was typed.
+
+    Nothing is at or behind the end: whoever asks again from there has what was written since.
+    """
     view = await view_of(desk.bus, found.id)
     detail = await on_record(view, found.id, exec_id)
     if detail is None:
@@ -48,7 +54,13 @@ async def output(
     chosen = facts.Stream(stream or (facts.Stream.PTY if detail.pty else facts.Stream.STDOUT))
     written = Written(view, detail, chosen)
     size = await written.size()
-    return served(written.cut, size, range_, attachment(f"{exec_id}.{chosen}".encode()))
+    first = min(offset, size)
+    last = size if limit is None else min(first + limit, size)
+
+    def cut(start: int, end: int) -> AsyncIterator[bytes]:
+        return written.cut(first + start, first + end)
+
+    return served(cut, last - first, range_, attachment(f"{exec_id}.{chosen}".encode()))
 
 
 ROUTER = Router("/sandboxes/{sandbox_id:str}/commands", route_handlers=[output], tags=["commands"])

@@ -93,7 +93,7 @@ async def sandbox(
     desk: TheDesk,
     found: Found,
     events: Annotated[
-        int, QueryParameter(ge=0, le=200, description="How many of its last events to tell.")
+        int, QueryParameter(ge=0, le=200, description="How many of its last events to tell; 4 MiB at most.")
     ] = RECENT_EVENTS,
 ) -> SandboxDetail:
     """As it is now, with its last events. Also one that is removed."""

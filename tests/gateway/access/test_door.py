@@ -13,6 +13,7 @@ from websockets.exceptions import InvalidStatus
 from contracts.access import Principal, Role
 from contracts.errors import Unauthenticated
 from contracts.http.problems import MEDIA_TYPE
+from infra.observing.exposition import CONTENT_TYPE_LATEST
 from infra.settings import Settings
 from infra.tokens.keys import own_key
 from infra.tokens.tokens import LEEWAY_S, issue
@@ -212,7 +213,9 @@ async def test_figures_are_for_admins(tmp_path: Path) -> None:
             assert (await client.get("/metrics")).status_code == 403
         async with gateway.client(gateway.token(Role.ADMIN)) as client:
             await client.get("/api/v1/no/such/thing")
-            text = (await client.get("/metrics")).text
+            figures = await client.get("/metrics")
+            assert figures.headers["content-type"] == CONTENT_TYPE_LATEST
+            text = figures.text
             assert 'cloche_gateway_requests_total{method="GET",route="/metrics",status="403"} 1.0' in text
             assert 'cloche_bus_connected{service="gateway"} 1.0' in text
             assert "/no/such" not in text
