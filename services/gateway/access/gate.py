@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlencode
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from litestar.enums import ScopeType
 from litestar.types import Scope
@@ -45,12 +46,14 @@ class Gate:
     """Knows the keys. Made once; raises `Invalid` for a key that cannot be read."""
 
     def __init__(self, settings: Settings, start_token: str | None = None) -> None:
-        keys = checked(settings)
-        self._own = own_key(settings)
-        self._read = lru_cache(REMEMBERED)(lambda token: read(token, keys))
+        own, keys = own_key(settings), checked(settings)
         self._start_token = start_token if is_loopback(settings.gateway.host) else None
         """Good until the node ends, and only on loopback. None = there is none."""
-        raw = self._own.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
+        self._signing = own if self._start_token is None else _of_start(own, self._start_token)
+        """Sessions end with the node as well: else whoever was in once would stay when the token counts no more."""
+        accepted = keys._replace(public=(*keys.public, self._signing.public_key()))
+        self._read = lru_cache(REMEMBERED)(lambda token: read(token, accepted))
+        raw = own.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
         # Cookies know no ports: those of two gateways on one machine must not be called the same.
         self.cookie = f"cloche_session_{hashlib.sha256(raw).hexdigest()[:8]}"
 
@@ -78,7 +81,12 @@ class Gate:
         if principal.expires_at is not None:
             ends = min(ends, principal.expires_at)
         held = Principal(subject=principal.subject, role=principal.role, scope=principal.scope, expires_at=ends)
-        return Session(issue(self._own, held, now=now), held)
+        return Session(issue(self._signing, held, now=now), held)
+
+
+def _of_start(own: Ed25519PrivateKey, token: str) -> Ed25519PrivateKey:
+    """The same for every gateway of one start, and for nobody who knows the token alone."""
+    return Ed25519PrivateKey.from_private_bytes(hmac.digest(own.private_bytes_raw(), token.encode(), "sha256"))
 
 
 def forget_address_token(scope: Scope) -> None:

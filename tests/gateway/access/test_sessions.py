@@ -78,6 +78,19 @@ async def test_the_address_with_a_token_leads_in_and_is_forgotten(tmp_path: Path
         assert "set-cookie" not in refused.headers
 
 
+async def test_a_session_outlives_a_gateway_and_not_the_start_whose_token_it_was_begun_with(tmp_path: Path) -> None:
+    cookie = ""
+    for start, expected in (("one", 200), ("one", 200), ("another", 401), ("", 401)):
+        values = {START_TOKEN: start} if start else {"CLOCHE_GATEWAY_HOST": "0.0.0.0"}
+        async with door_in(tmp_path, **values) as gateway, nobody(gateway) as browser:
+            if not cookie:
+                entered = await browser.get("/", params={"token": start})
+                cookie = entered.headers["set-cookie"].partition(";")[0]
+            who = await browser.get("/api/v1/session", headers={"cookie": cookie})
+            assert who.status_code == expected, start
+            assert (await browser.get("/", params={"token": gateway.token()})).status_code == 303
+
+
 @pytest.mark.parametrize("site", ["cross-site", "same-site"])
 async def test_an_address_that_another_page_leads_to_lets_nobody_in_before_they_say_so(
     tmp_path: Path, site: str
