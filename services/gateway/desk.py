@@ -11,6 +11,7 @@ from infra.client import Cloche
 from infra.client.sandbox import Sandbox
 from infra.settings import Settings
 from services.gateway.access.places import Places
+from services.gateway.patience import patience
 from services.gateway.remembered import Remembered
 
 DESK = "desk"
@@ -48,8 +49,9 @@ class Desk:
         return lambda sandbox: self.cloche.holds(sandbox) and self.cloche.number_of(sandbox) == wanted
 
     async def sandbox(self, principal: Principal, sandbox: str, needed: Role = Role.VIEWER) -> Sandbox:
-        """Raises `SandboxNotFound`, also for one that is out of the principal's scope, and `Forbidden`."""
-        found = await self.remembered.sandbox(sandbox)
+        """Raises `SandboxNotFound`, also for one that is out of the principal's scope, `Forbidden`, `Unavailable`."""
+        async with patience():
+            found = await self.remembered.sandbox(sandbox)
         require_sight(principal, found.state)
         require(principal, needed)
         return found

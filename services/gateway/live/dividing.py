@@ -11,10 +11,11 @@ from services.gateway.live.following import Following
 from services.gateway.live.frames import Connected, SubscribeFrame
 from services.gateway.live.items import Item
 from services.gateway.live.live import Lives
-from services.gateway.live.opening import Opened, orders_of, patience
+from services.gateway.live.opening import Opened, orders_of
 from services.gateway.live.selection import Selection
 from services.gateway.live.session import Source
 from services.gateway.live.sight import Sight
+from services.gateway.patience import patience
 
 REFUSED = (
     "`from`: this log is divided, and each part has sequences of its own: follow one sandbox from a sequence,"

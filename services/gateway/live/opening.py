@@ -1,15 +1,13 @@
 """What a connection begins with: what it follows, from where, and how things stand."""
 
-import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator
 from functools import partial
 from typing import NamedTuple
 
 from msgspec import Struct
 
 from contracts.access import Principal, Scope
-from contracts.errors import Invalid, Unavailable
+from contracts.errors import Invalid
 from infra.bus import page
 from infra.bus.connection import Bus
 from infra.bus.pages import counted
@@ -24,8 +22,7 @@ from services.gateway.live.orders import carry_out
 from services.gateway.live.selection import Selection, within
 from services.gateway.live.session import CarryOut, Follow, Source
 from services.gateway.live.sight import Sight
-
-PATIENCE_S = 15.0
+from services.gateway.patience import patience
 
 
 class Opened(NamedTuple):
@@ -109,13 +106,3 @@ async def _count(bus: Bus, selection: Selection, cursor: int, head: int) -> int:
         return 0
     found = [await page.fetch(bus, each, cursor, limit=1) for each in selection.filters]
     return sum(counted(each.entries[0]) for each in found if each.entries)
-
-
-@asynccontextmanager
-async def patience() -> AsyncIterator[None]:
-    """Raises `Unavailable` when it has run out."""
-    try:
-        async with asyncio.timeout(PATIENCE_S):
-            yield
-    except TimeoutError:
-        raise Unavailable("the log does not answer") from None

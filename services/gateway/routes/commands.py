@@ -12,11 +12,10 @@ from contracts.http.commands import CommandAccepted, CommandDetail, CommandResul
 from contracts.http.sandboxes import Accepted
 from infra.bus import reader
 from infra.bus.live import Live
-from infra.client.orders import publish
 from infra.log.choosing import view_of
 from services.gateway.routes.answers import answer
 from services.gateway.routes.naming import order_id
-from services.gateway.routes.orders import require_life, send
+from services.gateway.routes.orders import ordered, require_life, send
 from services.gateway.routes.params import Asked, ExecParam, Found, Key, TheDesk
 from services.gateway.routes.ran import ended, on_record, refuse_if_at_fault, run_to_end
 from services.gateway.routes.waiting import Wait, done, within
@@ -46,7 +45,7 @@ async def run(
     scope = subjects.events_of(found.id, scope=exec_id)
     async with contextlib.AsyncExitStack() as held:
         tap = await held.enter_async_context(Live.open(desk.bus, scope)) if wait else None
-        await publish(desk.bus, found.state.node, found.id, data, id=exec_id)
+        await ordered(desk, found.state.node, found.id, data, exec_id)
         if tap is not None:
             # A new id has no past; one of an idempotency key may.
             entries = reader.follow_tap(

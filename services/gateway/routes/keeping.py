@@ -14,14 +14,14 @@ from contracts.state import SandboxState, Status
 from infra.bus import reader
 from infra.client.forking import brought_up
 from infra.client.imported import ImportedSandbox
-from infra.client.orders import publish
 from infra.client.sandbox import Sandbox
 from infra.moments import sequence_at
 from infra.states import state_of
+from services.gateway.patience import patience
 from services.gateway.routes import naming
 from services.gateway.routes.answers import answer
 from services.gateway.routes.made import made
-from services.gateway.routes.orders import send_and_hear
+from services.gateway.routes.orders import ordered, send_and_hear
 from services.gateway.routes.params import Asked, Found, Key, TheDesk
 from services.gateway.routes.scoping import in_scope
 from services.gateway.routes.waiting import Wait, within
@@ -74,13 +74,14 @@ async def fork(
     spec = await in_scope(desk, request.user, new, data.spec, found.state.spec)
     command = naming.order_id(request.user, idempotency_key, f"fork\0{found.id}\0{new}")
     head = (await reader.bounds(desk.bus)).last
-    known = await state_of(desk.bus, new)
+    async with patience():
+        known = await state_of(desk.bus, new)
     if known is None:
         at = await (
             _now(found, head) if data.at is None else sequence_at(desk.bus, found.id, read_moment(str(data.at)))
         )
         order = ForkSandbox(fork=new, sequence=at, spec=msgspec.Raw(codec.encode(spec)))
-        await publish(desk.bus, subjects.ANY_NODE, found.id, order, id=command)
+        await ordered(desk, subjects.ANY_NODE, found.id, order, command)
     elif known.requested_by != command:
         raise SandboxInvalidState(f"there is a sandbox {new!r} already")
     start = head + 1 if known is None and idempotency_key is None else found.state.first_sequence

@@ -18,6 +18,7 @@ from infra.client.imported import ImportedSandbox
 from infra.client.orders import publish, raise_if_given_up
 from infra.client.sandbox import Sandbox
 from services.gateway.desk import Desk
+from services.gateway.patience import patience
 from services.gateway.routes.naming import order_id
 from services.gateway.routes.waiting import done, within
 
@@ -30,11 +31,18 @@ def require_life(sandbox: Sandbox) -> None:
         raise SandboxInvalidState(f"sandbox {sandbox.id!r} is removed: its record can be read", status="removed")
 
 
+async def ordered(desk: Desk, node: str, sandbox: str, order: Order, command: str) -> None:
+    """Returns when it is durable. Raises `Unavailable`."""
+    async with patience("the bus does not answer: whether the order stands is not known, so ask again by the same key"):
+        await publish(desk.bus, node, sandbox, order, id=command)
+
+
 async def send(desk: Desk, principal: Principal, sandbox: Sandbox, order: Order, key: str | None = None) -> Accepted:
     """Returns when it is durable. Raises `SandboxInvalidState`, `Unavailable`."""
     require_life(sandbox)
     name = order_id(principal, key, f"{type(order).__name__}\0{sandbox.id}")
-    return Accepted(sandbox=sandbox.id, command=await publish(desk.bus, sandbox.state.node, sandbox.id, order, id=name))
+    await ordered(desk, sandbox.state.node, sandbox.id, order, name)
+    return Accepted(sandbox=sandbox.id, command=name)
 
 
 async def send_and_hear(

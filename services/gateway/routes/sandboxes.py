@@ -13,15 +13,16 @@ from contracts.http.sandboxes import Accepted, NewSandbox, SandboxDetail, Sandbo
 from contracts.partitions import origin_in
 from contracts.queries import ListSandboxes
 from contracts.state import SandboxState, Status
-from infra.client.orders import publish
 from infra.client.sandbox import brought_up
 from infra.states import state_of
+from services.gateway.patience import patience
 from services.gateway.routes.answers import answer
 from services.gateway.routes.lifecycle import moved
 from services.gateway.routes.listing import labels_of, listed
 from services.gateway.routes.looking import looked_at
 from services.gateway.routes.made import made
 from services.gateway.routes.naming import order_id, sandbox_id
+from services.gateway.routes.orders import ordered
 from services.gateway.routes.params import Asked, Found, Key, Limit, TheDesk
 from services.gateway.routes.scoping import in_scope
 from services.gateway.routes.waiting import Wait, within
@@ -49,9 +50,10 @@ async def create(
     desk = desk.of(sandbox)
     order = CreateSandbox(spec=msgspec.Raw(codec.encode(spec)))
     command = order_id(request.user, idempotency_key, f"create\0{sandbox}")
-    known = await state_of(desk.bus, sandbox)
+    async with patience():
+        known = await state_of(desk.bus, sandbox)
     if known is None:
-        await publish(desk.bus, subjects.ANY_NODE, sandbox, order, id=command)
+        await ordered(desk, subjects.ANY_NODE, sandbox, order, command)
     elif known.requested_by != command:
         raise SandboxInvalidState(f"there is a sandbox {sandbox!r} already")
     state = await within(wait, brought_up(desk.bus, sandbox, command))
