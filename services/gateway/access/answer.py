@@ -1,8 +1,11 @@
 """What every answer has, whoever gives it."""
 
+from http import HTTPStatus
 from typing import Any
 
 from litestar.types import Send
+
+from contracts.errors import ClocheError, NotFound
 
 PAGES = (
     b"default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
@@ -20,6 +23,8 @@ HEADERS = (
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"permissions-policy", b"camera=(), geolocation=(), microphone=()"),
 )
+FAILED = HTTPStatus.INTERNAL_SERVER_ERROR.phrase
+"""As Litestar gives it for the reason of a close. The code is the same whatever it was."""
 STARTS = frozenset({"http.response.start", "websocket.http.response.start", "websocket.accept"})
 
 
@@ -35,6 +40,11 @@ class Answer:
         """0 = it has not begun."""
 
     async def __call__(self, message: Any) -> None:
+        """Raises why there is no WebSocket, where it is closed before it has begun: that would be a bare 403."""
+        if message["type"] == "websocket.close" and not self.status:
+            if message.get("reason") == FAILED:
+                raise ClocheError("the gateway failed; its log says why")
+            raise NotFound("there is no WebSocket at this address")
         if message["type"] in STARTS:
             self.status = int(message.get("status", 101))
             given = list(message.get("headers", ()))

@@ -77,6 +77,9 @@ class PatientSocket(WebSocketsSansIOProtocol):
             self.transport.writelines(wire)
         if message["type"] == "websocket.close":
             self._let_go()
+        if message["type"] == "websocket.http.response.body":
+            # Else the server takes a refusal for no answer at all, and logs it as an error of ours.
+            self.handshake_complete = True
 
     async def run_asgi(self) -> None:
         await super().run_asgi()

@@ -151,9 +151,9 @@ async def test_a_reverse_proxy_is_believed_where_the_settings_name_it(tmp_path: 
         assert (await stranger.get("/healthz", headers={"x-forwarded-for": "192.0.2.2"})).status_code == 429
 
 
-async def _refusal(gateway: Gateway, query: str = "", **headers: str) -> int:
+async def _refusal(gateway: Gateway, query: str = "", path: str = "/ws/events", **headers: str) -> int:
     """The status of a handshake; 0 where the door lets it through, whatever is behind it."""
-    address = f"ws://127.0.0.1:{gateway.port}/ws/events{query}"
+    address = f"ws://127.0.0.1:{gateway.port}{path}{query}"
     try:
         async with websockets.connect(address, additional_headers=headers, proxy=None):
             return 0
@@ -177,6 +177,12 @@ async def test_a_websocket_needs_a_token_and_no_page_of_elsewhere_has_one(tmp_pa
         assert await _refusal(gateway, cookie=cookie, origin=own) == 0
         assert await _refusal(gateway, cookie=cookie, origin=other) == 403
         assert await _refusal(gateway, cookie=cookie) == 403
+        for path in ("/ws", "/ws/nothing", "/", "/api/v1/sandboxes"):
+            assert await _refusal(gateway, path=path) == 401
+            assert await _refusal(gateway, path=path, authorization=f"Bearer {token}") == 404
+        await gateway.service.stop()
+        # To refuse somebody is no error of ours.
+        assert not [line for line in gateway.service.said if "ERROR" in line]
 
 
 async def _cookie(browser: httpx.AsyncClient, token: str) -> str:
