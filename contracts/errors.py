@@ -38,6 +38,7 @@
     │   └── RangeNotSatisfiable             RANGE_NOT_SATISFIABLE             416
     ├── NodeIsLost                          NODE_LOST                         503
     ├── NodeIsDrained                       NODE_DRAINED                      409
+    ├── NodeNameTaken                       NODE_NAME_TAKEN                   409
     ├── ContextMissing                      CONTEXT_MISSING                   400
     ├── Conflict                            CONFLICT                          409  yes
     ├── Unavailable                         UNAVAILABLE                       503  yes
@@ -273,6 +274,13 @@ class NodeIsDrained(ClocheError):
     """The order would have a sandbox live on a node that everything is to leave."""
 
     code = "NODE_DRAINED"
+    http_status = 409
+
+
+class NodeNameTaken(ClocheError):
+    """The name of this node is another host's."""
+
+    code = "NODE_NAME_TAKEN"
     http_status = 409
 
 

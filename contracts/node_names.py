@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 
-from contracts.errors import Invalid
+from contracts.errors import NodeNameTaken
 from contracts.nodes import NodeRecord, Standing
 
 ANYBODY = "*"
@@ -25,10 +25,10 @@ def claim_on(record: NodeRecord, identity: str, take_over: str) -> Claim:
     return Claim.ANOTHERS
 
 
-def held_by_another(record: NodeRecord) -> Invalid:
+def held_by_another(record: NodeRecord) -> NodeNameTaken:
     """What a host that finds its name taken says, and what a person can do about it."""
     node, identity = record.node, record.identity
-    return Invalid(
+    return NodeNameTaken(
         f"the name {node!r} belongs to another host, identity {identity}: two with one name would have each sandbox "
         f"twice. Choose another name for this one with CLOCHE_NODE. If the other is gone for good, or its data "
         f"directory is: `cloche nodes lost {node}` while another node is there, or start this one with "
@@ -36,8 +36,8 @@ def held_by_another(record: NodeRecord) -> Invalid:
     )
 
 
-def shown_by_another(node: str) -> Invalid:
-    return Invalid(
+def shown_by_another(node: str) -> NodeNameTaken:
+    return NodeNameTaken(
         f"another host shows signs of life as node {node!r}, and has no identity in this log: choose another name for "
         f"this one with CLOCHE_NODE, or end the other"
     )

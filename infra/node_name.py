@@ -1,62 +1,24 @@
-"""The name of a node is one host's: whose data directory has the identity that the log says."""
+"""The name of a node is one host's: the one whose identity the log says."""
 
 import asyncio
 import contextlib
-import secrets
-from collections.abc import AsyncIterator
-from pathlib import Path
+from collections.abc import AsyncGenerator
 
 from contracts import subjects
-from contracts.errors import Unavailable
 from contracts.node_names import Claim, claim_on, held_by_another
 from infra.bus import reader
 from infra.bus.connection import Bus
-from infra.bus.page import Entry
-from infra.durable import sync_directory, write_durably
+from infra.node_identity import read_identity
 from infra.nodes import NodeLog
 from infra.settings import Settings
 
 LOOK_S = 0.2
 
 
-def identity_file(data: Path) -> Path:
-    """In a directory of its own, so that a container can be given this and nothing else of the node's data."""
-    return data / "identity" / "node"
-
-
-def read_identity(data: Path) -> str:
-    """Empty where none has been made yet. Raises `Unavailable`."""
-    try:
-        return identity_file(data).read_text().strip()
-    except FileNotFoundError:
-        return ""
-    except OSError as error:
-        raise Unavailable(f"{identity_file(data)}: {error.strerror}") from error
-
-
-def make_identity(data: Path) -> str:
-    """Made once and the same for ever, whoever else makes it at this moment. Raises `Unavailable`."""
-    if found := read_identity(data):
-        return found
-    file = identity_file(data)
-    draft = file.with_name(f".{secrets.token_hex(4)}")
-    try:
-        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_durably(draft, f"{secrets.token_hex(16)}\n".encode())
-        with contextlib.suppress(FileExistsError):
-            file.hardlink_to(draft)
-        draft.unlink()
-        sync_directory(file.parent)
-        sync_directory(data)
-    except OSError as error:
-        raise Unavailable(f"{file}: {error.strerror}") from error
-    return read_identity(data)
-
-
 async def check_name(bus: Bus, settings: Settings) -> None:
-    """Raises `Invalid` where the name is another host's, `Unavailable`."""
+    """Raises `NodeNameTaken` where the name is another host's, `Invalid`, `Unavailable`."""
     record = (await NodeLog(bus).read()).get(settings.node)
-    identity = await asyncio.to_thread(read_identity, settings.data)
+    identity = await asyncio.to_thread(read_identity, settings.host_data)
     if record is not None and claim_on(record, identity, settings.take_over) is Claim.ANOTHERS:
         raise held_by_another(record)
 
@@ -76,41 +38,42 @@ class NodeName:
     async def held(self) -> None:
         """Back once the log says that the name is this host's: the spawner tells it so.
 
-        Raises `Invalid` when it is another's, `Unavailable`.
+        Raises `NodeNameTaken` when it is another's, `Invalid`, `Unavailable`.
         """
         if self._settings.url is None:
             return
         await self._identify()
-        claim = await self._claim()
-        if claim is Claim.FREE:
-            async for _ in self._news():
-                claim = await self._claim()
-                if claim is not Claim.FREE:
-                    break
-        if claim is Claim.ANOTHERS:
-            raise held_by_another(self._log.get(self._settings.node))
+        async with contextlib.aclosing(self._claims()) as claims:
+            async for claim in claims:
+                if claim is Claim.OURS:
+                    return
+                if claim is Claim.ANOTHERS:
+                    raise held_by_another(self._log.get(self._settings.node))
 
     async def keep(self) -> None:
-        """Until a person has given the name to another host: raises `Invalid` then."""
+        """After `held`, until a person has given the name to another host: raises `NodeNameTaken` then."""
         if self._settings.url is None:
             return
-        async for _ in self._news():
-            if await self._claim() is not Claim.OURS:
-                raise held_by_another(self._log.get(self._settings.node))
+        async with contextlib.aclosing(self._claims()) as claims:
+            async for claim in claims:
+                if claim is not Claim.OURS:
+                    raise held_by_another(self._log.get(self._settings.node))
 
     async def _identify(self) -> None:
         """The spawner makes it, in a data directory that this service may not be able to write to."""
         while True:
-            self._identity = await asyncio.to_thread(read_identity, self._settings.data)
+            self._identity = await asyncio.to_thread(read_identity, self._settings.host_data)
             if self._identity:
                 return
             await asyncio.sleep(LOOK_S)
 
+    async def _claims(self) -> AsyncGenerator[Claim, None]:
+        """Now, and whenever the log says something of the node. For ever."""
+        yield await self._claim()
+        start = self._log.get(self._settings.node).sequence + 1
+        async for _ in reader.read(self._bus, [subjects.node_events(self._settings.node)], start, follow=True):
+            yield await self._claim()
+
     async def _claim(self) -> Claim:
         await self._log.read()
         return claim_on(self._log.get(self._settings.node), self._identity, self._settings.take_over)
-
-    def _news(self) -> AsyncIterator[Entry]:
-        """What the log has of this node beyond what was read."""
-        start = self._log.get(self._settings.node).sequence + 1
-        return reader.read(self._bus, [subjects.node_events(self._settings.node)], start, follow=True)

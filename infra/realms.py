@@ -36,8 +36,8 @@ def tenants(settings: Settings) -> tuple[str, ...]:
 def parts(settings: Settings) -> tuple[Settings, ...]:
     """The settings of each realm that these work in: themselves, or one for each partition, in order.
 
-    A part is a whole Cloche with a data folder of its own. What a host has once is shared or divided: the server and
-    the vault are the same, users of the host and room for sandboxes are divided.
+    A part is a whole Cloche with a data folder of its own. What a host has once is shared or divided: the server, the
+    vault and its identity are the same, users of the host and room for sandboxes are divided.
     """
     if settings.partitions == 1:
         return (settings,)
@@ -60,6 +60,7 @@ def _part(settings: Settings, partition: int) -> Settings:
     return replace(
         settings,
         data=settings.data / f"p{partition}",
+        whole=settings.data,
         realm=realm_of(settings.realm, partition),
         partitions=1,
         partition=None,

@@ -286,6 +286,8 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Logs that the sandboxes of every realm are spread over, by id. Fixed once anything is stored."""
     partition: Annotated[int, Meta(ge=0, lt=MOST_PARTITIONS)] | None = None
     """Only this one of them. Absent = all."""
+    whole: Path | None = None
+    """Of a partition: the data directory that its own lies in. Absent = there is but one."""
 
     def __post_init__(self) -> None:
         if self.last_uid - self.first_uid < 2 * MOST_SANDBOXES * self.partitions:
@@ -295,6 +297,11 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         for name in (self.realm, *self.realms):
             if self.partitions > 1 and LIKE_A_PARTITION.fullmatch(name):
                 raise ValueError(f"a realm cannot be called {name!r}: partitions are called so")
+
+    @property
+    def host_data(self) -> Path:
+        """For what a host has once, however many partitions it serves."""
+        return self.whole or self.data
 
     @property
     def all_nodes(self) -> tuple[str, ...]:

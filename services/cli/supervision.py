@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from contracts.errors import ClocheError, Unavailable
+from contracts.errors import ClocheError, NodeNameTaken, Unavailable
 from infra.access import open_as
 from infra.duty import OnDuty
 from infra.embedded.store import prepare
@@ -75,15 +75,17 @@ async def supervise_all(settings: Settings, url: str, ready: Callable[[Running],
 
 
 async def _keep_name(settings: Settings) -> None:
-    """Ends the node, services and all, with `Invalid` when its name is another host's."""
+    """Ends the node, services and all, with `NodeNameTaken` when its name is another host's, and for nothing else."""
     while settings.url is not None:
         try:
             async with open_as(settings, "spawner") as bus:
                 name = NodeName(bus, settings)
                 await name.held()
                 await name.keep()
-        except Unavailable as error:
-            logger.info("the name is looked at again: %s", error.message)
+        except NodeNameTaken:
+            raise
+        except ClocheError as error:
+            logger.warning("the name is looked at again: %s", error.message)
             await asyncio.sleep(RESTART_S)
 
 

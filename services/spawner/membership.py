@@ -10,7 +10,7 @@ from contracts.nodes import Standing, silence_s
 from infra.bus.connection import Bus
 from infra.journal import Journal
 from infra.lifecycles import Lifecycles
-from infra.node_name import make_identity
+from infra.node_identity import make_identity
 from infra.settings import Settings
 from services.spawner.company import Company
 from services.spawner.draining import Draining
@@ -31,7 +31,7 @@ class Membership:
     async def begin(self, lifecycles: Lifecycles, draining: Draining) -> None:
         """The log knows of this node, and this node what the log says of it.
 
-        Raises `Invalid` when the name is another host's, `Unavailable`.
+        Raises `NodeNameTaken` when the name is another host's, `Invalid`, `Unavailable`.
         """
         self._draining = draining
         self._losing = Losing(
@@ -43,7 +43,7 @@ class Membership:
         )
         await self._company.look()
         own = self._company.own
-        identity = self._company.identity = await asyncio.to_thread(make_identity, self._settings.data)
+        identity = self._company.identity = await asyncio.to_thread(make_identity, self._settings.host_data)
         if own.standing is Standing.LOST and own.identity in ("", identity):
             await self._losing.come_back()
         # Whoever has a server of its own is the only node there is: the log of such a one says nothing of nodes.
@@ -51,7 +51,7 @@ class Membership:
             await self._claim(identity)
 
     async def _claim(self, identity: str) -> None:
-        """The log says that the name is this host's. Raises `Invalid` where it is another's."""
+        """The log says that the name is this host's. Raises `NodeNameTaken` where it is another's."""
         if not self._company.own.identity:
             await self._listen(identity)
         while (claim := claim_on(self._company.own, identity, self._settings.take_over)) is Claim.FREE:
@@ -65,7 +65,7 @@ class Membership:
     async def _listen(self, identity: str) -> None:
         """Of a host from before there were identities, or with a server of its own, there is nothing but its signs.
 
-        Raises `Invalid` when another shows a new one under this name. This host's own last sign is only waited out.
+        Raises `NodeNameTaken` when another shows a new one under this name. This host's own last is only waited out.
         """
         loop, before = asyncio.get_running_loop(), self._company.own_sign
         if before is None or before.vitals.identity == identity:

@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import re
+import signal
 from pathlib import Path
 
 import pytest
@@ -12,19 +13,25 @@ from contracts.commands.node import LoseNode
 from contracts.errors import Invalid, Unavailable
 from contracts.events.node import NodeJoined, VitalsNode
 from contracts.nodes import NodeRecord, Standing
+from infra.access import open_as
 from infra.bus import reader
 from infra.bus.connection import Bus
 from infra.client import Cloche
 from infra.client.nodes import lose
+from infra.embedded import secrets
+from infra.embedded.server import EmbeddedServer
 from infra.journal import Journal
-from infra.node_name import make_identity, read_identity
+from infra.node_identity import identity_file, make_identity, read_identity
 from infra.nodes import NodeLog
+from infra.provisioning import provision_realms
+from infra.realms import parts
 from tests.bus.servers import Server, nats_in, until
 from tests.nodes.joined import JoinedNode, values_of
 from tests.recovery.two_nodes import OneOfTwo
-from tests.services.node import Service
+from tests.services.node import Service, settings_in
 
 OF_A_NODE = ("spawner", "executor", "file_watcher", "health_monitor", "egress", "agent")
+DIVIDED = "partitions = 2\n"
 CONFIG = "[intervals]\nhealth_s = 0.3\n[node]\nvitals_s = 0.3\nlost_after_s = 0\n"
 
 
@@ -201,6 +208,38 @@ async def test_a_host_keeps_its_name_through_restarts_and_says_so_once(tmp_path:
         await first.start()
         assert await _record(client, "n1") == before
         assert before.identity == read_identity(first.data)
+
+
+async def test_a_host_that_serves_several_partitions_is_succeeded_in_all_of_them_by_one_word(tmp_path: Path) -> None:
+    (tmp_path / "servers").mkdir()
+    (tmp_path / "servers" / "cloche.toml").write_text(DIVIDED)
+    operator = settings_in(tmp_path / "servers", CLOCHE_NODE="n1")
+    async with EmbeddedServer.of(operator) as server:
+        await provision_realms(operator)
+        values = {"CLOCHE_URL": server.url, "CLOCHE_CREDS": str(secrets.directory(operator.data))}
+        first, following = [JoinedNode("n1", tmp_path / name, values, DIVIDED) for name in ("first", "next")]
+        try:
+            await first.start()
+            await first.end(signal.SIGTERM)
+            assert f"CLOCHE_TAKE_OVER={read_identity(first.data)}" in await _refused(following)
+            following.environment["CLOCHE_TAKE_OVER"] = read_identity(first.data)
+            await following.start()
+            for part in parts(following.settings):
+                async with open_as(part, "client") as bus:
+                    assert (await _record(bus, "n1")).identity == read_identity(following.data)
+        finally:
+            for host in (first, following):
+                await host.end(signal.SIGTERM)
+                await host.aclose()
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"5f0c"])
+def test_a_damaged_identity_is_told_and_not_made_anew(tmp_path: Path, content: bytes) -> None:
+    identity_file(tmp_path).parent.mkdir()
+    identity_file(tmp_path).write_bytes(content)
+    with pytest.raises(Invalid, match="is damaged, it has no identity in it"):
+        make_identity(tmp_path)
+    assert identity_file(tmp_path).read_bytes() == content
 
 
 async def test_everybody_who_makes_the_identity_of_a_directory_makes_the_same(tmp_path: Path) -> None:

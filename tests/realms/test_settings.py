@@ -47,6 +47,7 @@ def test_what_a_host_has_once_is_shared_or_divided(tmp_path: Path) -> None:
     assert [part.data for part in each] == [tmp_path / f"p{number}" for number in range(4)]
     assert {part.egress.secrets for part in each} == {tmp_path / "vault"}
     assert {part.credentials for part in each} == {tmp_path / "secrets"}
+    assert {part.host_data for part in each} == {settings.host_data} == {tmp_path}, "it is one host in all of them"
     assert {part.max_sandboxes for part in each} == {3}
     assert each[0].first_uid == settings.first_uid
     assert all(part.last_uid < after.first_uid for part, after in pairwise(each))
