@@ -36,6 +36,7 @@ STYLES = {
     NodeHealth.DRAINED: "dim",
     NodeHealth.LOST: "bold red",
 }
+AWAY = (NodeHealth.SILENT, NodeHealth.LOST)
 WIDE = 1000
 NOTHING = "-"
 
@@ -126,6 +127,8 @@ def lost(
     async def go() -> None:
         async with connected() as cloche:
             for part in cloche.parts.values():
+                if all(each.health in AWAY for each in await find_nodes(part.bus)):
+                    say("no node shows signs of life: the order waits for one that could have what is to be recovered")
                 await order_lose(part.bus, LoseNode(node=node, reason=reason, force=force))
 
     asyncio.run(go())
@@ -160,6 +163,8 @@ def drain(
 async def _drain(bus: Bus, node: str, order: DrainNode, *, wait: bool) -> None:
     if await _is_so(bus, node, cancel=order.cancel, wait=wait):
         return
+    if {each.node: each.health for each in await find_nodes(bus)}[node] is NodeHealth.SILENT:
+        say(f"{node} is silent, and obeys when it is back; if it is gone for good: `cloche nodes lost {node}`")
     async for news in order_drain(bus, node, order):
         _tell(news)
         if _is_over(news, cancel=order.cancel, wait=wait):
