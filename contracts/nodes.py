@@ -54,6 +54,8 @@ class NodeRecord(Struct, frozen=True, kw_only=True):
     """The one that it has this standing by."""
     identity: str = ""
     """Of the host that has the name. Empty = it joined before there were any, or nobody has joined."""
+    named: int = 0
+    """The one that it has this identity by."""
     grace_ms: int = 0
     reason: str = ""
     noticed_by: str = ""
@@ -68,13 +70,14 @@ def fold_node(record: NodeRecord, sequence: int, head: EventHead) -> NodeRecord:
     record = replace(record, sequence=sequence)
     match decode_fact(head):
         case facts.NodeJoined(identity=identity) if record.standing not in (Standing.UNKNOWN, Standing.LOST):
-            return replace(record, identity=identity)
+            return replace(record, identity=identity, named=sequence)
         case facts.NodeJoined(identity=identity):
-            return _joined(record.node, sequence, identity)
+            return _joined(replace(record, identity=identity, named=sequence))
         case facts.NodeResumed() | facts.NodeReturned():
-            return _joined(record.node, sequence, record.identity)
+            return _joined(record)
         case facts.NodeDraining(grace_ms=grace_ms, reason=reason):
-            return replace(record, standing=Standing.DRAINING, since=sequence, grace_ms=grace_ms, reason=reason)
+            draining = replace(record, standing=Standing.DRAINING, since=sequence, kept={})
+            return replace(draining, grace_ms=grace_ms, reason=reason)
         case facts.NodeKept(sandbox=sandbox, reason=reason):
             return replace(record, kept={**record.kept, sandbox: reason})
         case facts.NodeDrained():
@@ -88,12 +91,21 @@ def fold_node(record: NodeRecord, sequence: int, head: EventHead) -> NodeRecord:
                 reason=reason,
                 noticed_by=noticed_by,
                 identity=record.identity,
+                named=record.named,
             )
     return record
 
 
-def _joined(node: str, sequence: int, identity: str) -> NodeRecord:
-    return NodeRecord(node=node, standing=Standing.JOINED, sequence=sequence, since=sequence, identity=identity)
+def _joined(record: NodeRecord) -> NodeRecord:
+    """By its last event, and nothing of what was before."""
+    return NodeRecord(
+        node=record.node,
+        standing=Standing.JOINED,
+        sequence=record.sequence,
+        since=record.sequence,
+        identity=record.identity,
+        named=record.named,
+    )
 
 
 def lost_order(node: str, sandbox: str, state: SandboxState | None) -> NodeIsLost:

@@ -3,8 +3,10 @@
 import hashlib
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from contracts import codec, subjects
-from contracts.errors import Invalid
+from contracts.errors import Conflict, Invalid
 from contracts.events.node import VitalsNode
 from contracts.message import Fact
 from contracts.nodes import NodeRecord, fold_node
@@ -78,11 +80,21 @@ class NodeLog:
         """
         expected = self.get(node).sequence
         rival = hashlib.sha256(f"{journal.node}/{command}{identity}".encode()).hexdigest()[:16]
-        written = journal.write(
-            subjects.NO_SANDBOX, fact, id=f"{node}.{expected}.{tag_of(fact)}.{rival}", command=command, scope=node
-        )
+        # By all that was read, not by what is expected: that may be nothing once more in a log that forgets.
+        id_ = f"{node}.{self._sequence}.{tag_of(fact)}.{rival}"
+        written = journal.write(subjects.NO_SANDBOX, fact, id=id_, command=command, scope=node)
         guard = Expect(subjects.node_events(node), expected)
         try:
             await append(self._bus, written.subject, written.payload, written.id, expect=guard)
+        except Conflict:
+            await self._forget(node)
+            raise
         finally:
             await self.read()
+
+    async def _forget(self, node: str) -> None:
+        """What was read may have left the log by its limits: what the node is stays known, the next expects less."""
+        newest = await reader.last(self._bus, subjects.node_events(node))
+        stored = 0 if newest is None else newest.seq
+        if stored <= self._sequence:
+            self._records[node] = replace(self.get(node), sequence=stored)

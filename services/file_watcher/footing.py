@@ -8,12 +8,11 @@ from infra.bus import reader
 from infra.bus.connection import Bus
 from infra.bus.publisher import FIRST_PAUSE_S
 from infra.bus.reader import Bounds
+from infra.bus.wearing import is_worn
 
 LOOKS = 3600
 """At the log, at most, in the time of one manifest: one a second by default."""
 IDLE_LOOKS = 60
-WORN = 1 / 4
-"""A manifest in so much of the log, at its old end, is told anew before it is forgotten."""
 
 
 class Footing:
@@ -53,8 +52,3 @@ class Footing:
                 return await reader.bounds(self._bus)
             except Unavailable:
                 await asyncio.sleep(FIRST_PAUSE_S)
-
-
-def is_worn(sequence: int, bounds: Bounds) -> bool:
-    """Only a log that has begun to forget wears."""
-    return bounds.first > 1 and sequence < bounds.first + (bounds.last - bounds.first) * WORN

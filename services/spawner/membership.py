@@ -4,10 +4,12 @@ import asyncio
 from importlib import metadata
 
 from contracts.errors import Conflict
-from contracts.events.node import NodeJoined
+from contracts.events.node import NodeDraining, NodeJoined
 from contracts.node_names import Claim, claim_on, held_by_another, shown_by_another
 from contracts.nodes import Standing, silence_s
+from infra.bus import reader
 from infra.bus.connection import Bus
+from infra.bus.wearing import is_worn
 from infra.journal import Journal
 from infra.lifecycles import Lifecycles
 from infra.node_identity import make_identity
@@ -96,5 +98,24 @@ class Membership:
 
     async def keep(self) -> None:
         """For ever."""
+        await self._company.keep_telling(self._look)
+
+    async def _look(self) -> None:
         assert self._losing is not None
-        await self._company.keep_telling(self._losing.look)
+        await self._losing.look()
+        await self._stay_known()
+
+    async def _stay_known(self) -> None:
+        """A log with limits forgets also whose the name is, and that the node is drained: so it is told again before.
+
+        Raises `Conflict`, `Unavailable`: the next time, then.
+        """
+        bounds, own = await reader.bounds(self._bus), self._company.own
+        if own.standing is Standing.LOST or own.identity not in ("", self._company.identity):
+            return
+        if own.identity and is_worn(own.named, bounds):
+            await self._join(own.identity)
+        if own.standing.gives_away and is_worn(own.since, bounds):
+            again = NodeDraining(node=own.node, reason=own.reason, grace_ms=own.grace_ms)
+            await self._company.log.tell(self._journal, own.node, again)
+            self.news()

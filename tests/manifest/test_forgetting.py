@@ -17,11 +17,11 @@ from infra.blobs.reading import find
 from infra.bus.connection import Bus
 from infra.bus.kv import Bucket
 from infra.bus.reader import Bounds
+from infra.bus.wearing import is_worn
 from infra.journal import Journal
 from infra.lifecycles import Lifecycles
 from infra.manifest.garbage import collect_garbage
 from infra.settings import Files
-from services.file_watcher.footing import is_worn
 from services.replay.mirror import CURSOR
 from tests.bus.servers import Server, nats_in
 from tests.file_watcher.rig import Following, following_on, in_log, told

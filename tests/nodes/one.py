@@ -19,7 +19,7 @@ from infra.embedded import secrets
 from infra.journal import Journal
 from infra.sandbox.providers import load_provider
 from services.spawner.app import SpawnerApp
-from tests.bus.servers import nats_in
+from tests.bus.servers import Server, nats_in
 from tests.services.node import end_sandboxes, settings_in
 
 CONFIG = """
@@ -39,6 +39,9 @@ Before = Callable[[str, Fact], Awaitable[None]]
 class One(NamedTuple):
     bus: Bus
     data: Path
+    server: Server
+    values: dict[str, str]
+    """Of the environment that its services have."""
 
     async def told(self, *kinds: type[Fact]) -> Fact:
         """The first of these that the log says of the node."""
@@ -81,7 +84,7 @@ async def one_in(place: Path, patch: pytest.MonkeyPatch, before: Before, config:
         serving = asyncio.create_task(SpawnerApp(settings_in(data, **values)).serve(ready.set))
         try:
             await ready.wait()
-            yield One(await server.connect("client"), data)
+            yield One(await server.connect("client"), data, server, values)
         finally:
             serving.cancel()
             await asyncio.gather(serving, return_exceptions=True)

@@ -68,7 +68,9 @@ def test_a_node_that_is_drained_stays_so_when_its_name_is_claimed(before: tuple[
 
 
 def test_a_lost_name_is_joined_anew_by_whoever_claims_it() -> None:
-    assert _told(B, LOST, A) == NodeRecord(node="n1", standing=Standing.JOINED, sequence=3, since=3, identity="a")
+    assert _told(B, LOST, A) == NodeRecord(
+        node="n1", standing=Standing.JOINED, sequence=3, since=3, identity="a", named=3
+    )
 
 
 def test_the_refusal_names_every_way_out() -> None:
