@@ -165,11 +165,11 @@ class Draining:
         return state is not None and state.node == self._journal.node and state.status in LIVING
 
     async def _until_idle(self, state: SandboxState) -> None:
-        """What runs in it may end by itself, as long as the grace lasts."""
-        grace_s = self._company.own.grace_ms / 1000
+        """What runs in it may end by itself, as long as the grace lasts, and nobody has thought better of it."""
+        grace_ms = self._company.own.grace_ms
         try:
-            async with asyncio.timeout(grace_s):
-                while grace_s:
+            async with asyncio.timeout(grace_ms / 1000):
+                while grace_ms and self._gives_away and self._company.own.grace_ms == grace_ms:
                     if not await Sandbox(self._bus, state).running():
                         return
                     await asyncio.sleep(IDLE_LOOK_S)

@@ -20,7 +20,7 @@ from infra.client import Sandbox
 from infra.client.nodes import NodeHealth, drain, nodes
 from infra.client.sandbox import LogEvent, load_state
 from tests.bus.servers import until
-from tests.nodes.pair import Pair, pair_in
+from tests.nodes.pair import Pair, create_on, pair_in
 from tests.recovery.work import facts, on_disk
 
 pytestmark = pytest.mark.timeout(240)
@@ -104,10 +104,42 @@ async def test_an_order_of_a_drain_that_comes_when_the_drain_is_over_ends_nothin
         assert (state.instance, state.recovery) == (thawed.instance, None)
 
 
+async def test_the_grace_of_a_drain_lasts_until_what_runs_has_ended_or_somebody_thinks_better_of_it(
+    tmp_path: Path,
+) -> None:
+    hour = DrainNode(grace_ms=3_600_000)
+    async with pair_in(tmp_path, without=("egress", "health_monitor")) as pair:
+        waited_for = await create_on(pair, pair.n2, "waited-for")
+        running = await waited_for.start("read line; echo heard $line", stdin=True)
+        await _until(pair, "n2", hour, Standing.DRAINING)
+        await running.write(b"you\n")
+        assert (await running.wait()).stdout == b"heard you\n"
+        await until(lambda: _is_on(pair, "n1", "waited-for"))
+        await _until(pair, "n2", DrainNode(cancel=True), Standing.JOINED)
+
+        cut_short = await create_on(pair, pair.n2, "cut-short")
+        running = await cut_short.start("read line", stdin=True)
+        await _until(pair, "n2", hour, Standing.DRAINING)
+        await until(lambda: _takes_none(pair, "n2"))
+        await _until(pair, "n2", DrainNode(cancel=True), Standing.JOINED)
+        await _until(pair, "n2", DrainNode(), Standing.DRAINED)
+        assert (await running.wait()).outcome == "lost"
+        assert await _is_on(pair, "n1", "cut-short")
+
+
+async def _is_on(pair: Pair, node: str, sandbox: str) -> bool:
+    state = await load_state(pair.cloche.bus, sandbox)
+    return (state.node, state.status) == (node, Status.RUNNING)
+
+
 async def _takes_sandboxes(pair: Pair, node: str) -> bool:
     """As its signs of life tell the others."""
     seen = {each.node: each.vitals for each in await nodes(pair.cloche.bus)}[node]
     return seen is not None and not seen.draining
+
+
+async def _takes_none(pair: Pair, node: str) -> bool:
+    return not await _takes_sandboxes(pair, node)
 
 
 async def _letters(sandbox: Sandbox, number: int) -> AsyncIterator[LogEvent]:
