@@ -131,6 +131,7 @@ async def test_servers_and_nodes_of_their_own_are_measured_beside_fewer(
     assert all(figure.value > 0 for figure in figures)
     compared_ = [figure for figure in figures if figure.ratio]
     assert {figure.beside for figure in compared_} == {beside}
+    assert "events/s" in {figure.unit for figure in compared_}
     assert "p99" in compared_[-1].what
 
 

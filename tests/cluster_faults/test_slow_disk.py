@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -54,7 +55,9 @@ async def test_a_slow_disk_slows_writers_down_and_loses_nothing(
             async with OutStream(bus, window=4) as out:
                 for number in range(8):
                     await out.send(SUBJECT, b'{"n":%d}' % number, f"m{number}")
+            begun = time.monotonic()
             for number in range(8, 10):
                 await append(bus, SUBJECT, b'{"n":%d}' % number, f"m{number}")
+            assert time.monotonic() - begun > 2 * DELAY_US / 1e6, "each waited for the disk"
         await append(bus, SUBJECT, b'{"n":10}', "m10")
         assert await numbers(bus) == list(range(11))

@@ -1,16 +1,19 @@
-"""One, two and four nodes on one machine, against one server: commands in a second, and how long one of them takes."""
+"""One, two and four nodes on one machine, against one server: commands and events in a second, how long one takes."""
 
 import asyncio
 import random
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from msgspec import Struct
 from rich.progress import Progress
 
 from contracts.streams import Limits
+from infra.bus import reader
+from infra.bus.connection import Bus
 from infra.client import Cloche, Sandbox
 from infra.nats.servers import Servers, on_free_ports
 from services.cli.bench.figure import Figure
@@ -23,9 +26,15 @@ LOCAL = {"CLOCHE_ISOLATION": "local", "CLOCHE_POOL": "0"}
 CONFIG = "max_sandboxes = {most}\ngateway = {{ enabled = false }}\n"
 
 
+class Group(NamedTuple):
+    bus: Bus
+    sandboxes: list[Sandbox]
+
+
 class Speed(Struct, frozen=True, kw_only=True):
     nodes: int
     commands_per_s: float
+    events_per_s: float
     milliseconds: list[float]
 
 
@@ -40,13 +49,13 @@ async def nodes(place: Path, sizes: Sizes, progress: Progress) -> list[Figure]:
         ]
         rounds: list[list[Speed]] = [[] for _ in groups]
         for _ in progress.track(range(sizes.rounds), description="nodes"):
-            for number, (count, sandboxes) in enumerate(zip(sizes.node_counts, groups, strict=True)):
-                rounds[number].append(await _measured(count, sandboxes, sizes.node_commands))
+            for number, (count, group) in enumerate(zip(sizes.node_counts, groups, strict=True)):
+                rounds[number].append(await _measured(count, group, sizes.node_commands))
     return [figure for group in rounds for figure in _figures(group, rounds[0])]
 
 
 @asynccontextmanager
-async def _group(place: Path, count: int, sandboxes: int) -> AsyncIterator[list[Sandbox]]:
+async def _group(place: Path, count: int, sandboxes: int) -> AsyncIterator[Group]:
     names = [f"node{number}" for number in range(count)]
     async with AsyncExitStack() as running:
         servers = await running.enter_async_context(Servers(place / "servers", on_free_ports(1), nodes=names))
@@ -58,10 +67,11 @@ async def _group(place: Path, count: int, sandboxes: int) -> AsyncIterator[list[
             node = await asyncio.to_thread(NodeProcess, place / name, environment, config)
             await running.enter_async_context(node)
         cloche = await running.enter_async_context(Cloche.connect(node.settings))
-        yield [await cloche.create() for _ in range(sandboxes)]
+        yield Group(cloche.bus, [await cloche.create() for _ in range(sandboxes)])
 
 
-async def _measured(count: int, sandboxes: Sequence[Sandbox], commands: int) -> Speed:
+async def _measured(count: int, group: Group, commands: int) -> Speed:
+    bus, sandboxes = group
     places = asyncio.Semaphore(AT_ONCE)
     milliseconds: list[float] = []
 
@@ -75,9 +85,12 @@ async def _measured(count: int, sandboxes: Sequence[Sandbox], commands: int) -> 
         await sandbox.run(["true"])
     chosen = [sandboxes[number % len(sandboxes)] for number in range(commands)]
     random.shuffle(chosen)
+    before = (await reader.bounds(bus)).last
     began = time.perf_counter()
     await asyncio.gather(*(one(sandbox) for sandbox in chosen))
-    return Speed(nodes=count, commands_per_s=commands / (time.perf_counter() - began), milliseconds=milliseconds)
+    took_s = time.perf_counter() - began
+    events = (await reader.bounds(bus)).last - before
+    return Speed(nodes=count, commands_per_s=commands / took_s, events_per_s=events / took_s, milliseconds=milliseconds)
 
 
 def _figures(group: list[Speed], one: list[Speed]) -> list[Figure]:
@@ -95,6 +108,13 @@ def _figures(group: list[Speed], one: list[Speed]) -> list[Figure]:
             ratios=tuple(a.commands_per_s / b.commands_per_s for a, b in zip(group, one, strict=True))
             if is_compared
             else (),
+        ),
+        Figure(
+            what=f"{what}: events stored",
+            value=median([each.events_per_s for each in group]),
+            unit="events/s",
+            bare=median([each.events_per_s for each in one]) if is_compared else None,
+            beside=beside if is_compared else "",
         ),
         Figure(
             what=f"{what}, p99",
