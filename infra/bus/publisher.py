@@ -10,7 +10,7 @@ from contracts.streams import DEDUPE_WINDOW_S, LOG_STREAM
 from infra import asking
 from infra.bus import message_ids, page
 from infra.bus.connection import Bus
-from infra.bus.errors import WRONG_LAST_SEQUENCE, ApiError
+from infra.bus.errors import NOTHING_THERE, WRONG_LAST_SEQUENCE, ApiError
 from infra.observing import catalogue, spans
 from infra.observing.stored import stored
 
@@ -142,10 +142,22 @@ async def _ask(
         return parse_ack(reply.data)
     except ApiError as error:
         if error.number in WRONG_LAST_SEQUENCE and expect is not None:
+            if expect.seq and error.message.endswith(NOTHING_THERE) and await _is_newest(bus, expect, stream):
+                empty = expect._replace(seq=0)
+                return await _ask(bus, subject, payload, headers | empty.headers, empty, stream)
             return await _conflict(bus, subject, headers[MSG_ID], expect, stream)
         if is_permanent(error):
             raise Invalid(f"{subject}: {error.message}", **error.details) from error
         raise Unavailable(f"{subject}: {error.message}") from error
+
+
+async def _is_newest(bus: Bus, expect: Expect, stream: str) -> bool:
+    """The server takes a subject for empty when the newest message of it has rotted: nobody could ever move it again.
+
+    What is expected is the newest that anybody can read, then. Whoever writes meanwhile makes it not empty.
+    """
+    found = await page.fetch(bus, expect.filter, expect.seq, limit=2, stream=stream)
+    return [entry.seq for entry in found.entries] == [expect.seq]
 
 
 async def _conflict(bus: Bus, subject: str, msg_id: str, expect: Expect, stream: str) -> Ack:

@@ -10,12 +10,13 @@ import pytest
 
 from contracts import subjects
 from contracts.audits import Audit
+from contracts.errors import Conflict
 from contracts.verifying import Trust
 from infra.bus import reader
 from infra.bus.connection import Bus
 from infra.bus.errors import LogGap
 from infra.bus.out_stream import OutStream
-from infra.bus.publisher import append
+from infra.bus.publisher import Expect, append
 from infra.bus.reader import Gap
 from infra.embedded.server import EmbeddedServer
 from infra.log.live import LiveView
@@ -203,6 +204,23 @@ async def test_a_follower_goes_on_when_the_log_has_lost_its_end(
     assert told == [*range(COUNT - 5, COUNT + 1), Gap(LATE, COUNT), LATE]
 
 
+async def test_what_has_lost_its_newest_event_goes_on_from_the_one_before_it(
+    tmp_path: Path, logs: dict[str, Path]
+) -> None:
+    """The server takes it for empty then: whoever knows better could never write there again."""
+    mine = f"cloche.log.sb{COUNT % 3}.>"
+    data = copied(logs[CLEAN], tmp_path / "data", rotting.payload(COUNT))
+    async with serving(data) as server:
+        executor = await server.connect("executor")
+        for wrong in (COUNT, COUNT - 6):
+            with pytest.raises(Conflict):
+                await append(executor, rotting.subject(COUNT), b"{}", "wrong", expect=Expect(mine, wrong))
+        newest = Expect(mine, COUNT - 3)
+        assert (await append(executor, rotting.subject(COUNT), b"{}", "first", expect=newest)).seq == COUNT + 1
+        with pytest.raises(Conflict):
+            await append(executor, rotting.subject(COUNT), b"{}", "second", expect=newest)
+
+
 def crashed(damage: Damage) -> Damage:
     """As after a SIGKILL: the server reads its blocks when it starts, and believes them."""
 
@@ -220,6 +238,10 @@ def crashed(damage: Damage) -> Damage:
         (crashed(rotting.payload(OLD)), OLD, None),
         (rotting.length(MIDDLE), MIDDLE, None),
         (crashed(rotting.lost_block(1)), None, None),
+        (rotting.payload(LATE), LATE, LATE),
+        (rotting.length(LATE), LATE, COUNT),
+        (crashed(rotting.length(LATE)), LATE, COUNT),
+        (rotting.cut(LATE, 9), LATE, COUNT),
         (crashed(rotting.cut(LATE, 9)), LATE, COUNT),
     ],
 )
