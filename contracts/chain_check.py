@@ -1,9 +1,7 @@
 """A log against its own checkpoints, and against those that were kept elsewhere."""
 
-import datetime
 from collections import deque
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from contracts import anchoring
 from contracts.anchoring import Anchors, Kept
@@ -14,32 +12,8 @@ from contracts.events.audit import AuditCheckpoint, AuditRotated
 from contracts.exports import MOST_SEQUENCE
 from contracts.findings import Findings
 from contracts.keyring import Check, Keyring
+from contracts.scope import Scope, Trust
 from contracts.unproven import Unproven
-
-
-class Scope(NamedTuple):
-    """What should be there."""
-
-    sandbox: str | None = None
-    """Its events and the checkpoints. None = every event."""
-    log: str = ""
-    """The log's name, where it is known beforehand."""
-    first: int = 1
-    """From here on: what lies before was dropped by the log's limits, or left out of an export."""
-    last: int = 0
-    """Up to here. 0 = whatever comes."""
-    exported_at: datetime.datetime | None = None
-    """When somebody wrote down the file that is read. None = it is the log itself."""
-
-
-class Trust(NamedTuple):
-    """Whose word counts beside that of the log."""
-
-    keys: tuple[str, ...] = ()
-    """Public keys. Where there are any, everything has to be signed by one of them, or one that is tied to them."""
-    own: str | None = None
-    """The public key of whoever keeps the log, and asks."""
-    anchors: tuple[Kept, ...] = ()
 
 
 class ChainCheck:
@@ -63,6 +37,8 @@ class ChainCheck:
         self._own: deque[int] = deque()
         self._first_seen = self._last_seen = 0
         self._has_met_future = False
+        self._refused = 0
+        """The last checkpoint that counts for nothing."""
         self._is_signed_before = False
         """An anchor is of what lies before the scope: its checkpoint may have been dropped with it."""
         self._lost: list[tuple[int, int]] = []
@@ -129,21 +105,31 @@ class ChainCheck:
             return False
         return True
 
+    def refuse(self, sequence: int) -> None:
+        """What stands there should be a checkpoint."""
+        self._refused = sequence
+
     def checkpoint(self, sequence: int, said: AuditCheckpoint) -> None:
-        if not self._check(said.key, statement(said), said.signature):
-            self._findings.add(sequence, Fault.BAD_SIGNATURE, "the checkpoint is not what its key has signed")
-            return
-        if not self._is_ours(sequence, said.log):
-            return
-        self.log = said.log
-        if said.last_sequence >= sequence:
-            self._findings.add(sequence, Fault.WRONG_HASH, f"a checkpoint of what is after it: {said.last_sequence}")
-            self._from_the_future(sequence, said)
+        if not self._is_possible(sequence, said):
+            self.refuse(sequence)
             return
         self.keyring.signed(sequence, said.key, up_to=said.last_sequence)
         self.checkpoints += 1
         if self._continues(sequence, said):
             self._range(sequence, said)
+
+    def _is_possible(self, sequence: int, said: AuditCheckpoint) -> bool:
+        if not self._check(said.key, statement(said), said.signature):
+            self._findings.add(sequence, Fault.BAD_SIGNATURE, "the checkpoint is not what its key has signed")
+            return False
+        if not self._is_ours(sequence, said.log):
+            return False
+        self.log = said.log
+        if said.last_sequence >= sequence:
+            self._findings.add(sequence, Fault.WRONG_HASH, f"a checkpoint of what is after it: {said.last_sequence}")
+            self._from_the_future(sequence, said)
+            return False
+        return True
 
     def _from_the_future(self, sequence: int, said: AuditCheckpoint) -> None:
         """Events may have moved up, or it is forged. One of them tells where; it proves nothing, so all would cost."""
@@ -173,18 +159,18 @@ class ChainCheck:
         if said.previous != genesis(self.log) and not self._is_in(said.previous, genesis(self.log), start, first - 1):
             detail = f"the checkpoint before it, which proved everything up to {first - 1}, is not there"
             self._findings.add(sequence, Fault.BROKEN_CHAIN, detail)
-        self._pass_over(start, first - 1)
+        self._pass_over(sequence, start, first - 1)
 
     def _skips(self, sequence: int, said: AuditCheckpoint) -> None:
         """A checkpoint in between is gone or bad. What it proved is in the hash that this one continues."""
         first, expected = said.first_sequence, self._next
         if self._hash is not None and self._is_in(said.previous, self._hash, expected, first - 1):
-            self._pass_over(expected, first - 1)
+            self._pass_over(sequence, expected, first - 1)
             return
         where = f"begins at {first}, and the one before it ends at {expected - 1}"
         detail = where if first != expected else f"it does not continue the one that ends at {expected - 1}"
         self._findings.add(sequence, Fault.BROKEN_CHAIN, detail)
-        self._pass_over(expected, first - 1)
+        self._pass_over(sequence, expected, first - 1)
 
     def _is_in(self, hash_: str, before: str, first: int, last: int) -> bool:
         """Whether a hash is that of all events of a range, though no checkpoint tells of them."""
@@ -193,8 +179,11 @@ class ChainCheck:
         holes = list(self._unproven.holes(first, last))
         return len(holes) <= MOST_GAPS and self._unproven.hash(before, first, last, holes) == hash_
 
-    def _pass_over(self, first: int, last: int) -> None:
-        """No checkpoint tells of these."""
+    def _pass_over(self, sequence: int, first: int, last: int) -> None:
+        """No checkpoint of the log tells of these; one that was kept elsewhere may."""
+        for kept in self._anchors.up_to(last, self.log):
+            if self._is_sound(kept, sequence):
+                self._differs_from_anchor(kept, sequence)
         if self._scope.sandbox is None:
             for lost, found in self._unproven.holes(first, last):
                 self._lose(lost, found)
@@ -374,12 +363,20 @@ class ChainCheck:
             self._findings.add(max(said.first_sequence, self._next), Fault.BROKEN_CHAIN, detail)
 
     def _cut_off(self, kept: Kept) -> None:
-        if not self._differs_from_anchor(kept):
+        said = kept.anchor
+        differs = self._differs_from_anchor(kept, max(said.first_sequence, self._next))
+        if not differs and not self._may_be_within(said.last_sequence + 1):
             # The checkpoint itself was stored after all that it covers, and is gone.
             self._gone_to = max(self._gone_to, self._end + 1)
-        self._gone_to = max(self._gone_to, kept.anchor.last_sequence)
+        self._gone_to = max(self._gone_to, said.last_sequence)
 
-    def _differs_from_anchor(self, kept: Kept) -> bool:
+    def _may_be_within(self, first: int) -> bool:
+        """Whether a checkpoint that is not there may have been at or after a sequence: there is a fault already."""
+        is_whole = self._scope.sandbox is None
+        return self._refused >= first or (is_whole and any(self._unproven.holes(first, self._end)))
+
+    def _differs_from_anchor(self, kept: Kept, at: int) -> bool:
+        """Names what it lists and is not so, or at a sequence that something is not, where nobody knows what."""
         said, listing = kept.anchor, anchoring.listed_by(kept)
         if listing is not None:
             return self._differs(listing, said, "an anchor", up_to=said.last_sequence)
@@ -388,6 +385,7 @@ class ChainCheck:
         is_there = is_there and self._scope.sandbox is None
         if not is_there or self._hash_of(said) == said.hash:
             return False
-        detail = f"{said.first_sequence} to {said.last_sequence} are not what was anchored"
-        self._findings.add(max(said.first_sequence, self._next), Fault.WRONG_ANCHOR, detail)
+        if not self._findings.touch(said.first_sequence, said.last_sequence):
+            detail = f"{said.first_sequence} to {said.last_sequence} are not what was anchored"
+            self._findings.add(at, Fault.WRONG_ANCHOR, detail)
         return True

@@ -52,6 +52,10 @@ class Findings:
         """How many there are that are not kept."""
         return max(0, self._count - MOST)
 
+    def touch(self, first: int, last: int) -> bool:
+        """Whether any of them is about a sequence of a range."""
+        return any(each.sequence <= last and first <= each.last for each in self.in_order())
+
     def in_order(self) -> tuple[Finding, ...]:
         """By sequence."""
         self._keep_run()

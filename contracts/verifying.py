@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from contracts.anchoring import Kept
 from contracts.chain import Fault, Message, leaf
-from contracts.chain_check import ChainCheck, Scope, Trust
+from contracts.chain_check import ChainCheck
 from contracts.contents import named_by
 from contracts.events import command
 from contracts.events.audit import AuditCheckpoint, AuditDamaged, AuditRotated
@@ -17,6 +17,7 @@ from contracts.message import Fact
 from contracts.naming import Names
 from contracts.proof import Fault as CommandFault
 from contracts.proof import Proof
+from contracts.scope import Scope, Trust
 from contracts.subjects import NO_SANDBOX
 
 __all__ = ["Finding", "Kept", "Scope", "Trust", "Verdict", "Verifier"]
@@ -207,6 +208,8 @@ class Verifier:
             fact: Fact = decoder.decode(message.payload).data
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             self.findings.add(message.sequence, Fault.UNREADABLE, f"not an audit.{kind}: {error}")
+            if kind == "checkpoint":
+                self._chain.refuse(message.sequence)
             return
         match fact:
             case AuditCheckpoint():

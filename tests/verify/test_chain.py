@@ -65,6 +65,13 @@ def flipped(draw: st.DataObject, message: Message) -> Message:
     return message._replace(**{field: other})
 
 
+def somebody(draw: st.DataObject, log: Made) -> Trust:
+    """Who has only the log, or also its anchors, or also what the node keeps of its checkpoints."""
+    kept = tuple(log.log.anchors)
+    bare = tuple(each._replace(leaves=None) for each in kept)
+    return Trust(anchors=draw.draw(st.sampled_from([(), bare, kept]), label="anchors"))
+
+
 def first(messages: list[Message], scope: Scope = ALL, trust: Trust = NOBODY) -> tuple[int, str]:
     return found(messages, scope, trust)[0]
 
@@ -85,8 +92,9 @@ def test_an_untouched_log_is_proven_to_its_last_checkpoint(log: Made, sandbox: s
 def test_one_bit_of_an_event_is_found(log: Made, draw: st.DataObject) -> None:
     at = draw.draw(st.sampled_from(log.events))
     messages = changed(log.log.messages, at, lambda message: flipped(draw, message))
-    assert first(messages)[0] == at
-    assert (at, Fault.CHANGED) in found(messages)
+    trust = somebody(draw, log)
+    assert first(messages, trust=trust)[0] == at
+    assert (at, Fault.CHANGED) in found(messages, trust=trust)
 
 
 @calm
@@ -95,8 +103,9 @@ def test_one_bit_of_a_sandboxs_event_is_found_without_the_other_sandboxes(log: M
     at = draw.draw(st.sampled_from(log.events))
     sandbox = log.log.messages[at - 1].subject.split(".")[2]
     messages = changed(log.log.of(sandbox), at, lambda message: flipped(draw, message))
-    assert first(messages, Scope(sandbox))[0] == at
-    assert (at, Fault.CHANGED) in found(messages, Scope(sandbox))
+    trust = somebody(draw, log)
+    assert first(messages, Scope(sandbox), trust)[0] == at
+    assert (at, Fault.CHANGED) in found(messages, Scope(sandbox), trust)
 
 
 @calm
@@ -104,8 +113,9 @@ def test_one_bit_of_a_sandboxs_event_is_found_without_the_other_sandboxes(log: M
 def test_one_bit_of_a_checkpoint_is_found(log: Made, draw: st.DataObject) -> None:
     at = draw.draw(st.sampled_from(log.checkpoints[:-1]))
     messages = changed(log.log.messages, at, lambda message: flipped(draw, message))
-    assert first(messages)[0] == at
-    assert (at, Fault.CHANGED) in found(messages)
+    trust = somebody(draw, log)
+    assert {each.sequence for each in found(messages, trust=trust)} == {at}
+    assert (at, Fault.CHANGED) in found(messages, trust=trust)
 
 
 @calm
@@ -113,8 +123,9 @@ def test_one_bit_of_a_checkpoint_is_found(log: Made, draw: st.DataObject) -> Non
 def test_a_removed_event_is_found(log: Made, draw: st.DataObject) -> None:
     at = draw.draw(st.sampled_from(log.events))
     sandbox = log.log.messages[at - 1].subject.split(".")[2]
-    assert found(without(log.log.messages, at)) == [(at, Fault.MISSING)]
-    assert found(without(log.log.of(sandbox), at), Scope(sandbox)) == [(at, Fault.MISSING)]
+    trust = somebody(draw, log)
+    assert found(without(log.log.messages, at), trust=trust) == [(at, Fault.MISSING)]
+    assert found(without(log.log.of(sandbox), at), Scope(sandbox), trust) == [(at, Fault.MISSING)]
 
 
 @calm
@@ -122,14 +133,14 @@ def test_a_removed_event_is_found(log: Made, draw: st.DataObject) -> None:
 def test_a_removed_event_is_found_when_the_others_have_moved_up(log: Made, draw: st.DataObject) -> None:
     at = draw.draw(st.sampled_from(log.events))
     later = [m._replace(sequence=m.sequence - 1) if m.sequence > at else m for m in without(log.log.messages, at)]
-    assert first(later)[0] == at
+    assert first(later, trust=somebody(draw, log))[0] == at
 
 
 @calm
 @given(made(), st.data())
 def test_a_removed_checkpoint_is_found_and_what_it_proved_stays_proven(log: Made, draw: st.DataObject) -> None:
     at = draw.draw(st.sampled_from(log.checkpoints[:-1]))
-    verdict = verdict_of(without(log.log.messages, at))
+    verdict = verdict_of(without(log.log.messages, at), trust=somebody(draw, log))
     assert [(each.sequence, each.fault) for each in verdict.findings] == [(at, Fault.MISSING)]
     assert verdict.proven_to == log.checkpoints[-1] - 1
 
@@ -139,7 +150,7 @@ def test_a_removed_checkpoint_is_found_and_what_it_proved_stays_proven(log: Made
 def test_a_removed_checkpoint_breaks_the_proof_of_one_sandbox(log: Made, draw: st.DataObject) -> None:
     at = draw.draw(st.sampled_from(log.checkpoints[:-1]))
     following = log.checkpoints[log.checkpoints.index(at) + 1]
-    assert found(without(log.log.of("a"), at), Scope("a")) == [(following, Fault.BROKEN_CHAIN)]
+    assert found(without(log.log.of("a"), at), Scope("a"), somebody(draw, log)) == [(following, Fault.BROKEN_CHAIN)]
 
 
 @calm
@@ -149,21 +160,22 @@ def test_an_inserted_event_is_found(log: Made, draw: st.DataObject) -> None:
     messages = log.log.messages
     copied = messages[draw.draw(st.integers(0, len(messages) - 1))]._replace(sequence=at, id="another")
     moved = [m._replace(sequence=m.sequence + 1) for m in messages[at - 1 :]]
-    assert first([*messages[: at - 1], copied, *moved])[0] == at
-    assert first([*messages[: at - 1], copied, *messages[at - 1 :]])[0] == at
-    assert found([*messages[:at], copied, *messages[at:]]) == [(at, Fault.UNEXPECTED)]
+    trust = somebody(draw, log)
+    assert first([*messages[: at - 1], copied, *moved], trust=trust)[0] == at
+    assert first([*messages[: at - 1], copied, *messages[at - 1 :]], trust=trust)[0] == at
+    assert found([*messages[:at], copied, *messages[at:]], trust=trust) == [(at, Fault.UNEXPECTED)]
 
 
 @calm
 @given(made(), st.data())
 def test_two_swapped_events_are_found_at_the_first(log: Made, draw: st.DataObject) -> None:
     one, other = sorted(draw.draw(st.lists(st.sampled_from(log.events), min_size=2, max_size=2, unique=True)))
-    messages = list(log.log.messages)
+    messages, trust = list(log.log.messages), somebody(draw, log)
     left, right = messages[one - 1], messages[other - 1]
     messages[one - 1], messages[other - 1] = right._replace(sequence=one), left._replace(sequence=other)
-    assert next(each for each in found(messages) if each.fault == Fault.CHANGED) == (one, Fault.CHANGED)
+    assert next(each for each in found(messages, trust=trust) if each.fault == Fault.CHANGED) == (one, Fault.CHANGED)
     messages[one - 1], messages[other - 1] = right, left
-    assert first(messages)[0] == one
+    assert first(messages, trust=trust)[0] == one
 
 
 @calm
@@ -171,7 +183,7 @@ def test_two_swapped_events_are_found_at_the_first(log: Made, draw: st.DataObjec
 def test_a_checkpoint_signed_by_another_key_is_found(log: Made, draw: st.DataObject) -> None:
     at = draw.draw(st.sampled_from(log.checkpoints))
     messages = changed(log.log.messages, at, lambda message: saying(message, signed(said_in(message), OTHER)))
-    trust = Trust((public_of(KEY),))
+    trust = somebody(draw, log)._replace(keys=(public_of(KEY),))
     assert first(messages, trust=trust)[0] == at
     assert (at, Fault.UNKNOWN_KEY) in found(messages, trust=trust)
 
@@ -181,7 +193,9 @@ def test_a_checkpoint_signed_by_another_key_is_found(log: Made, draw: st.DataObj
 def test_a_checkpoint_that_says_another_key_has_signed_it_is_found(log: Made, draw: st.DataObject) -> None:
     at = draw.draw(st.sampled_from(log.checkpoints))
     claimed = lambda message: saying(message, replace(said_in(message), key=public_of(OTHER)))  # noqa: E731
-    assert (at, Fault.BAD_SIGNATURE) in found(changed(log.log.messages, at, claimed))
+    told = found(changed(log.log.messages, at, claimed), trust=somebody(draw, log))
+    assert told[0] == (at, Fault.BAD_SIGNATURE)
+    assert {each.sequence for each in told} == {at}
 
 
 @calm
@@ -475,3 +489,4 @@ def test_a_checkpoint_that_is_none_is_told(payload: bytes) -> None:
 def test_an_event_that_is_gone_together_with_its_checkpoint_is_told() -> None:
     log = short_log()
     assert found(without(log.messages, 2, 4)) == [(2, Fault.LOST), (4, Fault.MISSING), (6, Fault.BROKEN_CHAIN)]
+    assert (2, Fault.MISSING) in found(without(log.messages, 2, 4), trust=Trust(anchors=tuple(log.anchors)))

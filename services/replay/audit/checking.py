@@ -6,10 +6,11 @@ import logging
 
 from contracts import anchoring, chain, codec, subjects
 from contracts.chain import Fault
-from contracts.chain_check import ChainCheck, Scope, Trust
+from contracts.chain_check import ChainCheck
 from contracts.errors import ClocheError, Invalid
 from contracts.events.audit import AuditRotated
 from contracts.findings import Findings
+from contracts.scope import Scope, Trust
 from infra.audit.record import Record
 from infra.bus import page, reader
 from infra.bus.connection import Bus
@@ -120,6 +121,7 @@ def _feed(checking: ChainCheck, findings: Findings, entries: list[Entry]) -> Non
 def _checkpoint(checking: ChainCheck, entry: Entry) -> None:
     kept = kept_of(entry)
     if kept is None:
+        checking.refuse(entry.seq)
         raise Invalid("not an audit.checkpoint")
     checking.checkpoint(entry.seq, kept.checkpoint)
 
