@@ -13,7 +13,7 @@ from contracts.errors import ClocheError, Invalid, Unavailable
 from contracts.streams import LOG_STREAM
 from infra.bus import message_ids, replicas
 from infra.bus.connection import Bus
-from infra.bus.errors import WRONG_LAST_SEQUENCE, ApiError, NobodyAnswers
+from infra.bus.errors import NOTHING_THERE, WRONG_LAST_SEQUENCE, ApiError, NobodyAnswers
 from infra.bus.publisher import (
     ACK_TIMEOUT_S,
     DEDUPE_SAFE_S,
@@ -23,6 +23,7 @@ from infra.bus.publisher import (
     Ack,
     Expect,
     find,
+    is_newest,
     is_permanent,
     parse_ack,
 )
@@ -102,6 +103,8 @@ class OutStream:
         self._right = right
         self._owner = right.owner.headers if right else {}
         self._renew = renew
+        self._seems_empty = False
+        """The server knows nothing of what the last refusal was about: see `is_newest`."""
         self._window = window
         self._clustered: bool | None = None
         self._told = self._stored_to = right.told.seq if right else 0
@@ -240,6 +243,7 @@ class OutStream:
                 item.doubt = asyncio.create_task(self._look_up(item, ack))
         except ApiError as error:
             item.refused = error.number in WRONG_LAST_SEQUENCE and self._renew is not None
+            self._seems_empty = error.message.endswith(NOTHING_THERE)
             if is_permanent(error) and not item.refused:
                 self._fail(Invalid(f"{item.subject}: {error.message}", **error.details))
             else:
@@ -323,7 +327,10 @@ class OutStream:
         self._attempt += 1
         if self._renew is not None:
             self._right = await self._renew()
-            self._owner, self._told = self._right.owner.headers, self._right.told.seq
+            owner, self._told = self._right.owner, self._right.told.seq
+            if self._seems_empty and await is_newest(self._bus, owner):
+                owner = owner._replace(seq=0)
+            self._owner = owner.headers
         await self._forget_stored()
         if self._unacked:
             await self._probe(self._unacked[0])

@@ -142,7 +142,7 @@ async def _ask(
         return parse_ack(reply.data)
     except ApiError as error:
         if error.number in WRONG_LAST_SEQUENCE and expect is not None:
-            if expect.seq and error.message.endswith(NOTHING_THERE) and await _is_newest(bus, expect, stream):
+            if error.message.endswith(NOTHING_THERE) and await is_newest(bus, expect, stream):
                 empty = expect._replace(seq=0)
                 return await _ask(bus, subject, payload, headers | empty.headers, empty, stream)
             return await _conflict(bus, subject, headers[MSG_ID], expect, stream)
@@ -151,11 +151,13 @@ async def _ask(
         raise Unavailable(f"{subject}: {error.message}") from error
 
 
-async def _is_newest(bus: Bus, expect: Expect, stream: str) -> bool:
+async def is_newest(bus: Bus, expect: Expect, stream: str = LOG_STREAM) -> bool:
     """The server takes a subject for empty when the newest message of it has rotted: nobody could ever move it again.
 
     What is expected is the newest that anybody can read, then. Whoever writes meanwhile makes it not empty.
     """
+    if not expect.seq:
+        return False
     found = await page.fetch(bus, expect.filter, expect.seq, limit=2, stream=stream)
     return [entry.seq for entry in found.entries] == [expect.seq]
 

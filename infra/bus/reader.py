@@ -57,8 +57,20 @@ async def bounds(bus: Bus) -> Bounds:
 
 
 async def last(bus: Bus, filter_: str) -> Entry | None:
-    """The newest entry that matches. Raises `Unavailable`."""
-    return await page.fetch_last(bus, filter_)
+    """The newest entry that matches and can be read. Raises `Unavailable`."""
+    return await page.fetch_last(bus, filter_) or await _last_left(bus, filter_)
+
+
+async def _last_left(bus: Bus, filter_: str) -> Entry | None:
+    """The server says that there is nothing also where only the newest has rotted."""
+    if (found := await first(bus, filter_)) is None:
+        return None
+    end = (await bounds(bus)).last
+    while found.seq < end:
+        middle = (found.seq + end + 1) // 2
+        later = await first(bus, filter_, start=middle)
+        found, end = (found, middle - 1) if later is None else (later, end)
+    return found
 
 
 async def first(bus: Bus, filter_: str, *, start: int = 1) -> Entry | None:

@@ -12,10 +12,10 @@ from contracts import subjects
 from contracts.audits import Audit
 from contracts.errors import Conflict
 from contracts.verifying import Trust
-from infra.bus import reader
+from infra.bus import page, reader
 from infra.bus.connection import Bus
 from infra.bus.errors import LogGap
-from infra.bus.out_stream import OutStream
+from infra.bus.out_stream import OutStream, Right
 from infra.bus.publisher import Expect, append
 from infra.bus.reader import Gap
 from infra.embedded.server import EmbeddedServer
@@ -204,21 +204,62 @@ async def test_a_follower_goes_on_when_the_log_has_lost_its_end(
     assert told == [*range(COUNT - 5, COUNT + 1), Gap(LATE, COUNT), LATE]
 
 
+NEWEST = COUNT - 6
+MINE = f"cloche.log.sb{COUNT % 3}.>"
+
+
+def without_the_newest(blocks: Blocks) -> None:
+    """The last two of one sandbox, and one in the middle."""
+    for sequence in (COUNT, NEWEST + 3, COUNT // 6 * 3):
+        rotting.payload(sequence)(blocks)
+
+
+async def test_the_newest_that_is_left_is_found_where_the_server_says_that_there_is_nothing(
+    tmp_path: Path, logs: dict[str, Path]
+) -> None:
+    async with reading(copied(logs[CLEAN], tmp_path / "data", without_the_newest)) as bus:
+        assert await page.fetch_last(bus, MINE) is None
+        found = await reader.last(bus, MINE)
+        assert found is not None
+        assert found.seq == NEWEST
+        assert await reader.last(bus, "cloche.log.nobody.>") is None
+
+
 async def test_what_has_lost_its_newest_event_goes_on_from_the_one_before_it(
     tmp_path: Path, logs: dict[str, Path]
 ) -> None:
     """The server takes it for empty then: whoever knows better could never write there again."""
-    mine = f"cloche.log.sb{COUNT % 3}.>"
-    data = copied(logs[CLEAN], tmp_path / "data", rotting.payload(COUNT))
-    async with serving(data) as server:
+    async with serving(copied(logs[CLEAN], tmp_path / "data", without_the_newest)) as server:
         executor = await server.connect("executor")
-        for wrong in (COUNT, COUNT - 6):
+        for wrong in (COUNT, NEWEST - 3):
             with pytest.raises(Conflict):
-                await append(executor, rotting.subject(COUNT), b"{}", "wrong", expect=Expect(mine, wrong))
-        newest = Expect(mine, COUNT - 3)
+                await append(executor, rotting.subject(COUNT), b"{}", "wrong", expect=Expect(MINE, wrong))
+        newest = Expect(MINE, NEWEST)
         assert (await append(executor, rotting.subject(COUNT), b"{}", "first", expect=newest)).seq == COUNT + 1
         with pytest.raises(Conflict):
             await append(executor, rotting.subject(COUNT), b"{}", "second", expect=newest)
+
+
+async def test_a_writer_whose_right_has_rotted_keeps_it_until_somebody_else_has_one(
+    tmp_path: Path, logs: dict[str, Path]
+) -> None:
+    async with serving(copied(logs[CLEAN], tmp_path / "data", without_the_newest)) as server:
+        executor, other = await server.connect("executor"), await server.connect("executor")
+        told = Expect("cloche.log.other.>", 0)
+
+        async def renew() -> Right:
+            found = await reader.last(executor, MINE)
+            assert found is not None
+            if found.seq > COUNT:
+                raise Conflict("somebody else has it")
+            return Right(Expect(MINE, found.seq), told)
+
+        with pytest.raises(Conflict, match="somebody else has it"):
+            async with OutStream(executor, right=await renew(), renew=renew) as out:
+                await out.send("cloche.log.other.tool.noted.e1", b"{}", "one")
+                assert await out.flush() == COUNT + 1
+                await append(other, rotting.subject(COUNT), b"{}", "claim")
+                await out.send("cloche.log.other.tool.noted.e1", b"{}", "two")
 
 
 def crashed(damage: Damage) -> Damage:

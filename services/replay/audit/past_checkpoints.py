@@ -18,21 +18,22 @@ class Newest(NamedTuple):
     kept: Kept | None
     """The last one that can be read."""
     sequence: int
-    """Of the last one, which guards the next. 0 = there is none, or it cannot be read."""
+    """Of the last one, which guards the next. 0 = there is none."""
     node: str | None = None
-    """That says to have written it."""
+    """That says to have written the last one."""
 
 
 async def newest(bus: Bus) -> Newest:
     """Raises `Unavailable`."""
     found = await reader.last(bus, CHECKPOINTS)
-    guard = 0 if found is None else found.seq
-    if found is None or kept_of(found) is None:
-        # The server does not look for the one before a rotten one.
-        async for entry in reader.read(bus, [CHECKPOINTS], follow=False):
-            if kept_of(entry) is not None:
-                found = entry
-    return Newest(None, guard) if found is None else Newest(kept_of(found), guard, _node(found))
+    if found is None:
+        return Newest(None, 0)
+    if (kept := kept_of(found)) is not None:
+        return Newest(kept, found.seq, _node(found))
+    last = None
+    async for kept in after(bus, 0):
+        last = kept
+    return Newest(last, found.seq, _node(found))
 
 
 async def after(bus: Bus, sequence: int) -> AsyncIterator[Kept]:

@@ -33,7 +33,7 @@ class Signs(NamedTuple):
     named: KeyNamed | None
     """None where nothing was signed yet."""
     guard: int
-    """The sequence of the last change of keys, which guards the next. 0 = there is none, or it cannot be read."""
+    """The sequence of the last change of keys, which guards the next. 0 = there is none."""
 
 
 class Rotation(NamedTuple):
@@ -54,13 +54,14 @@ async def signs_now(bus: Bus, log: str) -> Signs:
     """
     last = await reader.last(bus, ROTATIONS)
     newest = await _signer(bus)
-    guard = 0 if last is None else last.seq
-    rotation = None if last is None else _rotation(last, log, await check())
+    if last is None:
+        return Signs(newest, 0)
+    rotation = _rotation(last, log, await check())
     if rotation is None:
         rotation = next(reversed(await rotations(bus, log)), None)
     if rotation is None or (newest is not None and newest.key == rotation.fact.next):
-        return Signs(newest, guard)
-    return Signs(rotation.named, guard)
+        return Signs(newest, last.seq)
+    return Signs(rotation.named, last.seq)
 
 
 async def _signer(bus: Bus) -> KeyNamed | None:
