@@ -340,7 +340,7 @@ class ChainCheck:
     def _beyond(self, kept: Kept) -> None:
         """An anchor of what no checkpoint in the log covers."""
         said, exported_at = kept.anchor, self._scope.exported_at
-        if not self._is_sound(kept, max(said.last_sequence, self._scope.first)):
+        if not self._is_sound(kept, max(min(said.last_sequence, self._end), self._scope.first)):
             return
         if said.last_sequence < self._scope.first:
             self._is_signed_before = True

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
 import pytest
 
 from contracts.audits import Audit, Checking
@@ -169,6 +170,17 @@ async def test_a_checkpoint_kept_outside_that_says_otherwise_than_the_log_is_dam
     async with nats_in(copy.place) as server:
         ((fault, *_),) = await found_by(server, copy, check_after_s=0)
         assert fault == "wrong_anchor"
+
+
+@pytest.mark.parametrize("line", [1, -1])
+async def test_a_record_that_has_rotted_is_not_taken_for_a_log_that_was_cut(copy: Copy, line: int) -> None:
+    path = copy.audit / record.FILE
+    lines = path.read_bytes().splitlines(keepends=True)
+    last = msgspec.json.decode(lines[line])["checkpoint"]["last_sequence"]
+    lines[line] = lines[line].replace(b'"last_sequence":%d' % last, b'"last_sequence":9%d' % last)
+    path.write_bytes(b"".join(lines))
+    async with nats_in(copy.place) as server:
+        assert await found_by(server, copy, check_after_s=0) == []
 
 
 async def test_what_the_start_finds_is_told_also_if_a_crash_comes_first(

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from contracts import chain
 from contracts.chain import Fault
 from contracts.errors import Invalid
+from contracts.events.audit import AuditCheckpoint
 from contracts.findings import Finding
 from infra.audit import place
 from infra.audit.record import Kept, Record
@@ -135,6 +136,13 @@ def _leaves(kept: Kept) -> dict[int, bytes]:
         return {}
 
 
+def _is_signed(said: AuditCheckpoint) -> bool:
+    # The library takes long to import, and is needed only where the log was cut.
+    from infra.audit.signing import verify
+
+    return verify(said.key, chain.statement(said), said.signature)
+
+
 def _remember(files: Files, log: str, first: int) -> Memory:
     """From `first` on: the checkpoints that the log does not have any more, then the tail."""
     last = 0
@@ -142,9 +150,13 @@ def _remember(files: Files, log: str, first: int) -> Memory:
     for kept in files.record.current():
         if kept.checkpoint.log != log:
             break
-        last = last or kept.checkpoint.last_sequence
         if kept.checkpoint.last_sequence < first:
+            last = last or kept.checkpoint.last_sequence
             break
+        if not _is_signed(kept.checkpoint):
+            # The file has rotted, not the log.
+            continue
+        last = last or kept.checkpoint.last_sequence
         beyond.append(kept)
         # The oldest of them tell where it begins to be different.
         while beyond[0].checkpoint.first_sequence > kept.checkpoint.first_sequence + REMEMBERED:

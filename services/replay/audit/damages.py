@@ -63,9 +63,10 @@ class Damages:
                 await self._append(damage)
             except Conflict:
                 await self.load()
-            else:
-                self._told.append(Told(self._guard, damage))
-                logger.error("THE LOG IS DAMAGED: %s", words(damage))
+                continue
+            self._told.append(Told(self._guard, damage))
+            logger.error("THE LOG IS DAMAGED: %s", words(damage))
+            return
 
     async def _append(self, damage: AuditDamaged) -> None:
         # The guard tells two of the same apart that were told at different times: each has its own place.
