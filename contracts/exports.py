@@ -42,6 +42,8 @@ class Header(Struct, frozen=True, kw_only=True):
     first_sequence: int
     last_sequence: int
     exported_at: Time
+    continued: bool = False
+    """One of several files: contents that an earlier one has are not in it again."""
 
 
 class Piece(Struct, frozen=True, kw_only=True):

@@ -86,15 +86,15 @@ class Names:
     def unreadable(self, sequence: int, detail: str) -> None:
         self._findings.add(sequence, Fault.UNREADABLE, detail)
 
-    def close(self) -> int:
-        """When all were looked at. Returns how many there are."""
-        for name in self.waiting():
+    def close(self, *, lacking: bool = True) -> int:
+        """When all were looked at. Returns how many there are. `lacking`: what is not there is told."""
+        for name in self.waiting() if lacking else ():
             sequence = self._first[bytes.fromhex(name)]
             self._findings.add(sequence, Fault.BLOB_MISSING, f"names content {name}, which is not there")
         for raw, detail in self._bad.items():
             if raw in self._first:
                 self._findings.add(abs(self._first[raw]), Fault.BLOB_CHANGED, detail)
-        return len(self._first)
+        return len(self._first) if lacking else sum(sequence < 0 for sequence in self._first.values())
 
 
 class ManifestLines:

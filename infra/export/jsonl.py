@@ -90,6 +90,7 @@ async def export(
         first_sequence=span.first,
         last_sequence=span.last,
         exported_at=clock.now(),
+        continued=sieve is not None,
     )
     await sink.write(exports.encode_line(header))
     async with Contents(view.blobs, sieve) as contents:

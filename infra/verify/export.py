@@ -28,7 +28,7 @@ class _Reading:
         self._lines = reading.lines(stream)
         self._tell = tell
         self._with_blobs = with_blobs
-        header = reading.header_of(self._lines)
+        self._header = header = reading.header_of(self._lines)
         self._verifier = Verifier(signing.verify, _scope_of(header), trust)
         self._pieces = Pieces(self._verifier.names)
         self._events = 0
@@ -80,7 +80,16 @@ class _Reading:
         is_without = self._end is not None and self._end.blobs == 0 and not self._pieces.count
         if not self._with_blobs or is_without:
             return -1
-        return self._verifier.names.close()
+        if self._header.continued:
+            self._count_contents()
+        return self._verifier.names.close(lacking=not self._header.continued)
+
+    def _count_contents(self) -> None:
+        """An earlier file may have what is named and not there: only by their number is one known to be gone."""
+        verifier, end = self._verifier, self._end
+        if end is not None and end.blobs != self._pieces.count:
+            detail = f"the file says that it has {end.blobs} contents, and has {self._pieces.count}"
+            verifier.findings.add(verifier.last, Fault.BLOB_MISSING, detail)
 
 
 def _scope_of(header: Header) -> Scope:

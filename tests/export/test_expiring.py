@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from contracts import subjects
-from contracts.chain import Message
+from contracts.chain import Fault, Message
 from contracts.exports import Piece, decode_line
+from contracts.verifying import Trust
 from infra import clock
 from infra.bus import reader
 from infra.bus.provision import provision
@@ -20,6 +21,7 @@ from infra.configuration import load
 from infra.export.jsonl import Span, message_of
 from infra.export.segments import Segment
 from infra.settings import Retention
+from infra.verify.export import verify_export
 from services.replay import expiring
 from services.replay.expiring import Expiring, unexported_bytes
 from tests.bus.servers import Server, nats_in, until
@@ -94,6 +96,36 @@ async def test_what_a_full_log_drops_was_written_to_files_each_event_once(tmp_pa
         assert set(sizes) == {0o600}
 
 
+async def test_each_file_is_whole_by_itself_though_contents_are_in_an_earlier_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(expiring, "SEGMENT_EVENTS", 10)
+    async with nats_in(tmp_path) as server:
+        story = await a_session(server, steps=6)
+        for number in range(3):
+            await write_outputs(server, f"e{number + 2}", 9)
+            await story.step()
+            await story.manifest()
+        await checkpoint(server)
+        admin = await server.connect("admin")
+        await limited(server, max_bytes=(await admin.api("STREAM.INFO.CLOCHE_LOG"))["state"]["bytes"] + KILOBYTES)
+        await Expiring(await server.connect("replay"), Retention(export_to=tmp_path / "kept")).catch_up()
+    files = sorted((tmp_path / "kept").glob("cloche-*.jsonl.gz"))
+    assert len(files) > 3
+    for file in files:
+        assert faults(file) == {Fault.BAD_SIGNATURE}, "the checkpoint of this test is not signed"
+    pieces = [
+        (file, line) for file in files[1:] for line in gzip.decompress(file.read_bytes()).splitlines(keepends=True)
+    ]
+    file, lost = next((file, line) for file, line in pieces if line.startswith(b'{"blob"') and b'"last":true' in line)
+    file.write_bytes(gzip.compress(gzip.decompress(file.read_bytes()).replace(lost, b"")))
+    assert Fault.BLOB_MISSING in faults(file)
+
+
+def faults(file: Path) -> set[str]:
+    return {finding.fault for finding in verify_export(file, Trust(), lambda *_: None).findings}
+
+
 async def test_what_grows_too_old_is_written_before_it_is_dropped(tmp_path: Path) -> None:
     async with nats_in(tmp_path) as server:
         await write_outputs(server, "e1", 3)
@@ -148,6 +180,7 @@ from pathlib import Path
 from infra.bus.connection import open_bus
 from infra.export.sink import Sink
 from infra.settings import Retention
+from infra.verify.export import verify_export
 from services.replay import expiring
 from services.replay.expiring import Expiring
 
