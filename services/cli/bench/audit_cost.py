@@ -7,14 +7,16 @@ from pathlib import Path
 import uvloop
 from rich.progress import Progress
 
+from infra.bus import reader
 from infra.bus.connection import connect
 from infra.bus.out_stream import OutStream
+from infra.client.auditing import audit_state
 from infra.embedded import secrets
 from infra.ids import new_id
 from infra.journal import Journal
 from services.cli.bench.bare import ADMIN
 from services.cli.bench.figure import Aim, Figure
-from services.cli.bench.history import ELSEWHERE, FAST, facts
+from services.cli.bench.history import ELSEWHERE, FAST, LOOK_S, facts
 from services.cli.bench.percentile import median
 from services.cli.bench.rig import Rig, running_node
 from services.cli.bench.sizes import Sizes
@@ -36,6 +38,7 @@ async def compared(audited: Rig, unaudited: Rig, sizes: Sizes) -> list[Figure]:
     bare: list[float] = []
     for _ in audited.progress.track(range(sizes.rounds), description="publishing with and without the chain"):
         ours.append(await _publish(audited, sizes.published))
+        await _noted(audited)
         bare.append(await _publish(unaudited, sizes.published))
     return [
         Figure(
@@ -48,6 +51,13 @@ async def compared(audited: Rig, unaudited: Rig, sizes: Sizes) -> list[Figure]:
             aim=Aim(ratio_from=AIM_RATIO),
         )
     ]
+
+
+async def _noted(rig: Rig) -> None:
+    """The audit goes on behind whoever has written: it must not be at work while the other node is measured."""
+    last = (await reader.bounds(rig.admin)).last
+    while (await audit_state(rig.cloche.bus)).seen < last:  # noqa: ASYNC110  nobody announces it
+        await asyncio.sleep(LOOK_S)
 
 
 async def _publish(rig: Rig, count: int) -> float:
