@@ -77,7 +77,8 @@ class _Reading:
 
     def _contents(self) -> int:
         self._pieces.close()
-        is_without = self._end is not None and self._end.blobs == 0 and not self._pieces.count
+        # A file that was cut off before them is told to be so, and not at the first event that names one.
+        is_without = not self._pieces.count and (self._end is None or self._end.blobs == 0)
         if not self._with_blobs or is_without:
             return -1
         if self._header.continued:

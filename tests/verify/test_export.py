@@ -136,6 +136,10 @@ def test_a_file_that_was_cut_off_is_told_at_the_first_sequence_that_is_gone(file
     lines = lines_of(with_commands().messages)
     for kept in range(1, len(lines)):
         assert found_in(file, lines[:kept])[0] == (kept, Fault.TRUNCATED)
+    log, blobs = with_files()
+    lines_with_contents = lines_of(log.messages, blobs)
+    for kept in range(1, 5):
+        assert set(found_in(file, lines_with_contents[:kept])) == {(kept, Fault.TRUNCATED)}
     half = [*lines[:4], lines[4][:20]]
     assert {sequence for sequence, _ in found_in(file, half)} == {4}
 
