@@ -10,7 +10,8 @@ import type { EventFrame, Frame } from "../live/frames";
 import { History } from "../live/history";
 import { Record } from "../story/record";
 import { familyOf, rowOf } from "../story/row";
-import { Story, storyOf } from "../story/story";
+import type { Shelf } from "../story/shelf";
+import { Story, type Item } from "../story/story";
 import { latest } from "./latest";
 import { route } from "./route";
 import { loadSession } from "./session";
@@ -68,22 +69,23 @@ export class SandboxStore {
   readonly link = computed(() => this.feed.value?.link.value ?? "connecting");
   readonly loaded = computed(() => this.history.value?.progress.value ?? { done: false, part: 0 });
 
-  private live = { story: new Story(), from: -1, fed: 0 };
+  private live: Telling = { story: new Story(), from: -1, fed: 0 };
+  /** Up to the moment that was looked at last: whoever plays on goes on from there. */
+  private then: Telling = { story: new Story(), from: -1, fed: 0 };
   /** The story as far as it is told at that moment; the version tells one from the next. */
   readonly story = computed(() => {
     void this.record.version.value;
     const { facts } = this.record;
     const count = facts.countTo(this.moment.value);
-    if (this.moment.value !== null) return { items: storyOf(facts.rows(0, count)).items, version: count };
     const first = facts.first?.sequence ?? 0;
+    if (this.moment.value !== null) {
+      if (this.then.from !== first || this.then.fed > count) this.then = { story: new Story(), from: this.loaded.value.done ? first : -1, fed: 0 };
+      return { items: told(this.then, facts, count), version: count };
+    }
     const begun = this.live.from !== -1;
     // What was there before is put in front once it is there whole: each piece of it would move everything.
     if (this.live.from !== first && (this.loaded.value.done || !begun)) this.live = { story: new Story(), from: first, fed: 0 };
-    if (this.live.from === first) {
-      for (const row of facts.rows(this.live.fed, count)) this.live.story.feed(row);
-      this.live.fed = count;
-    }
-    return { items: this.live.story.items, version: count };
+    return { items: this.live.from === first ? told(this.live, facts, count) : this.live.story.items, version: count };
   });
 
   /** Every event from now on, whole. Returns what ends it. */
@@ -165,4 +167,18 @@ export class SandboxStore {
     const moving = MOVING.has(familyOf(frame.event_type)) || /^command\.(?!output|input)/.test(frame.event_type);
     if (moving) this.refresh();
   }
+}
+
+interface Telling {
+  story: Story;
+  /** The first sequence of what it is told from. */
+  from: number;
+  /** How many rows of it. */
+  fed: number;
+}
+
+function told(telling: Telling, facts: Shelf, count: number): Item[] {
+  for (const row of facts.rows(telling.fed, count)) telling.story.feed(row);
+  telling.fed = count;
+  return telling.story.items;
 }

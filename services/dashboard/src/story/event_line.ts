@@ -15,8 +15,11 @@ export function toneOf(type: string, data: Record<string, unknown> = {}): Tone {
   return "plain";
 }
 
+const LONGEST = 400;
+
 export function eventLine(row: Row): string {
-  return one(words(row.type, row.data)).slice(0, 400);
+  // What is taken out of it is mostly short; what is behind it nobody would see.
+  return one(words(row.type, row.data).slice(0, 4 * LONGEST)).slice(0, LONGEST);
 }
 
 function words(type: string, data: Record<string, unknown>): string {

@@ -10,6 +10,11 @@ export class Shelf {
     return this.older.length + this.newer.length;
   }
 
+  /** How many of them were there before: the rest are new. */
+  get filled(): number {
+    return this.older.length;
+  }
+
   get first(): Row | undefined {
     return this.older[0] ?? this.newer[0];
   }

@@ -2,7 +2,8 @@
 
 import type { ComponentChildren } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
-import { offsetsOf, rangeOf } from "./window";
+import { Heights } from "./heights";
+import { rangeOf } from "./window";
 
 export interface WindowedProps {
   count: number;
@@ -27,34 +28,26 @@ const AT_END = 24;
 export function Windowed(props: WindowedProps) {
   const { count, estimate, keyOf, render, label, follow = false, fixed = false, reveal = null } = props;
   const outer = useRef<HTMLDivElement>(null);
-  const heights = useRef(new Map<string, number>());
   const atEnd = useRef(true);
   const [view, setView] = useState({ top: 0, height: 600 });
-  const [measured, setMeasured] = useState(0);
+  const [, setMeasured] = useState(0);
 
-  const offsets = useMemo(
-    () => offsetsOf(count, fixed ? () => estimate : (index) => heights.current.get(String(keyOf(index))) ?? estimate),
-    [count, estimate, fixed, measured, fixed ? null : keyOf],
-  );
+  const heights = useMemo(() => new Heights(estimate), [estimate]);
+  const nameOf = (index: number) => String(keyOf(index));
+  heights.resize(count);
+  let range = rangeOf(heights.offsets, view.top, view.height, BEYOND);
+  if (heights.place(range.first, range.end, nameOf)) range = rangeOf(heights.offsets, view.top, view.height, BEYOND);
+  const { offsets } = heights;
   const total = offsets[count] ?? 0;
-  const range = rangeOf(offsets, view.top, view.height, BEYOND);
 
   const sizes = useMemo(() => {
     if (fixed || typeof ResizeObserver === "undefined") return null;
     return new ResizeObserver((entries) => {
-      let changed = false;
-      for (const entry of entries) {
-        const row = entry.target as HTMLElement;
-        const key = row.dataset.key ?? "";
-        const height = row.offsetHeight;
-        if (height > 0 && heights.current.get(key) !== height) {
-          heights.current.set(key, height);
-          changed = true;
-        }
-      }
-      if (changed) setMeasured((before) => before + 1);
+      const rows = entries.map(({ target }) => target as HTMLElement).filter((row) => row.isConnected && row.offsetHeight > 0);
+      const measured = rows.map((row) => ({ index: Number(row.dataset.index), name: row.dataset.key ?? "", height: row.offsetHeight }));
+      if (heights.measure(measured)) setMeasured((before) => before + 1);
     });
-  }, [fixed]);
+  }, [fixed, heights]);
   useEffect(() => () => sizes?.disconnect(), [sizes]);
 
   function look(): void {
@@ -93,11 +86,11 @@ export function Windowed(props: WindowedProps) {
 
   const rows = [];
   for (let index = range.first; index < range.end; index += 1) {
-    const key = String(keyOf(index));
+    const key = nameOf(index);
     const place = { transform: `translateY(${offsets[index]}px)`, ...(fixed ? { height: `${estimate}px` } : {}) };
     rows.push(
       <div
-        class="windowed-row" role="listitem" key={key} data-key={key} style={place}
+        class="windowed-row" role="listitem" key={key} data-key={key} data-index={index} style={place}
         aria-setsize={count} aria-posinset={index + 1}
         ref={sizes === null ? null : (row) => { if (row) sizes.observe(row, { box: "border-box" }); }}
       >

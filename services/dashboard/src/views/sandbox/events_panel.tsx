@@ -9,9 +9,11 @@ import type { SandboxStore } from "../../state/sandbox";
 import { colourOfType } from "../../story/density";
 import { eventLine, toneOf } from "../../story/event_line";
 import { familyOf, type Row } from "../../story/row";
+import { Sieve } from "../../story/sieve";
 import { clock } from "../../story/words";
 import { Empty } from "../../ui/empty";
 import { Icon } from "../../ui/icon";
+import { useSettled } from "../../ui/settled";
 import { Windowed } from "../../ui/windowed";
 
 const FAMILIES = ["sandbox", "health", "command", "file", "tool", "agent", "user", "guardian", "network", "audit", "dead_letter"];
@@ -32,10 +34,11 @@ export function EventsPanel({ store, show }: { store: SandboxStore; show: (at: n
   }, []);
 
   const total = store.count.value;
-  const first = store.record.first?.sequence;
-  const found = useMemo(() => filtered(store, total, family, words), [total, first, family, words]);
-  const count = found === null ? total : found.length;
-  const rowAt = (index: number) => (found === null ? store.record.at(index) : found[index]);
+  const wanted = useSettled(words.toLowerCase().trim());
+  const sieve = useMemo(() => sieveOf(store, family, wanted), [store, family, wanted]);
+  const found = sieve === null ? store.record : sieve.rows();
+  const count = sieve === null ? total : found.countTo(store.moment.value);
+  const rowAt = (index: number) => found.at(index);
   return (
     <div class="events-panel">
       <div class="row wrap tools">
@@ -44,7 +47,7 @@ export function EventsPanel({ store, show }: { store: SandboxStore; show: (at: n
           <option value="all">every kind</option>
           {FAMILIES.map((each) => <option key={each} value={each}>{each}</option>)}
         </select>
-        <span class="faint" aria-live="polite">{found === null ? "" : `${count.toLocaleString()} of `}{total.toLocaleString()}{store.loaded.value.done ? "" : ", more to come"}</span>
+        <span class="faint" aria-live="polite">{sieve === null ? "" : `${count.toLocaleString()} of `}{total.toLocaleString()}{store.loaded.value.done ? "" : ", more to come"}</span>
       </div>
       {count === 0 ? <Empty title={total ? "None is like that" : "No events yet"} /> : (
         <Windowed
@@ -57,16 +60,12 @@ export function EventsPanel({ store, show }: { store: SandboxStore; show: (at: n
   );
 }
 
-function filtered(store: SandboxStore, total: number, family: string, words: string): Row[] | null {
-  const wanted = words.toLowerCase().trim();
-  if (wanted === "" && family === "all") return null;
-  const found: Row[] = [];
-  for (const row of store.record.rows(0, total)) {
-    if (family !== "all" && familyOf(row.type) !== family) continue;
-    if (wanted && !`${row.sequence} ${row.type} ${eventLine(row)}`.toLowerCase().includes(wanted)) continue;
-    found.push(row);
-  }
-  return found;
+function sieveOf(store: SandboxStore, family: string, words: string): Sieve | null {
+  if (words === "" && family === "all") return null;
+  return new Sieve(store.record, (row) => {
+    if (family !== "all" && familyOf(row.type) !== family) return false;
+    return words === "" || `${row.sequence} ${row.type} ${eventLine(row)}`.toLowerCase().includes(words);
+  });
 }
 
 function EventRow({ row, chosen, onChoose }: { row: Row; chosen: boolean; onChoose: () => void }) {
