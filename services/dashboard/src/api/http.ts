@@ -34,19 +34,19 @@ async function send(method: string, path: string, query: Query, body?: unknown, 
     init.headers = { "content-type": "application/json" };
     init.body = JSON.stringify(body);
   }
-  const response = await answered(fetch(`${BASE}${path}${queryOf(query)}`, init));
+  const response = await answered(fetch(`${BASE}${path}${queryOf(query)}`, init), method !== "GET");
   if (response.ok) return response;
   const problem = await problemOf(response);
   if (problem.unauthenticated) noSession.forEach((told) => told());
   throw problem;
 }
 
-async function answered(asked: Promise<Response>): Promise<Response> {
+async function answered(asked: Promise<Response>, order: boolean): Promise<Response> {
   try {
     return await asked;
   } catch (error) {
     if (error instanceof DOMException && error.name === "AbortError") throw error;
-    throw unreachable();
+    throw unreachable(order);
   }
 }
 

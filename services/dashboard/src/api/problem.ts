@@ -29,8 +29,14 @@ export async function problemOf(response: Response): Promise<Problem> {
   }
 }
 
-export function unreachable(): Problem {
-  return new Problem(0, "UNREACHABLE", "The gateway does not answer. It is tried again; `./cloche up` starts it.", true);
+/** What was only asked for is asked again; an order is not, for nobody knows whether it was heard. */
+export function unreachable(order: boolean): Problem {
+  const words = order ? "The gateway does not answer, and may have heard that or not: look before you do it again." : "The gateway does not answer. It is tried again; `./cloche up` starts it.";
+  return new Problem(0, "UNREACHABLE", words, true);
+}
+
+export function isPassing(error: unknown): boolean {
+  return error instanceof Problem && error.passing;
 }
 
 /** Words for whoever sees it, whatever was thrown. */

@@ -1,7 +1,6 @@
 /** Puts what a command wrote onto the glass, up to a moment: from its reel, or, where that is too long, screen by screen. */
 
 import { getScreen } from "../../api/commands";
-import { isAbort } from "../../api/http";
 import type { Screen } from "../../api/types";
 import type { EventFrame } from "../../live/frames";
 import { latest } from "../../state/latest";
@@ -20,8 +19,10 @@ export class Projector {
   private shown = 0;
   private at: number | null = null;
   private waiting: Frame[] = [];
-  private readonly stop = new AbortController();
   private readonly end: () => void;
+  private readonly reels = latest<number, Reel | null>((seen, stop) =>
+    loadReel(this.store.id, this.tab.exec, this.tab.first, seen, this.store.state.peek(), stop),
+  );
   private readonly screens = latest<number | null, Screen>((moment, stop) =>
     getScreen(this.store.id, this.tab.exec, moment, moment === null ? LINES : LINES_PAST, stop),
   );
@@ -33,7 +34,7 @@ export class Projector {
     private readonly trouble: (error: unknown) => void,
   ) {
     this.end = store.listen((frame) => this.heard(frame));
-    void this.load(store.record.last?.sequence ?? tab.first);
+    this.load(store.record.last?.sequence ?? tab.first);
   }
 
   show(at: number | null): void {
@@ -43,19 +44,18 @@ export class Projector {
   }
 
   close(): void {
-    this.stop.abort();
+    this.reels.cancel();
     this.screens.cancel();
     this.end();
   }
 
   /** All up to `seen` comes from the log, all behind it from the feed: nothing twice, nothing left out. */
-  private async load(seen: number): Promise<void> {
-    try {
-      this.reel = await loadReel(this.store.id, this.tab.exec, this.tab.first, seen, this.store.state.peek(), this.stop.signal);
-    } catch (error) {
-      if (!isAbort(error)) this.trouble(error);
-      return;
-    }
+  private load(seen: number): void {
+    this.reels.ask(seen, (reel) => this.loaded(reel), this.trouble);
+  }
+
+  private loaded(reel: Reel | null): void {
+    this.reel = reel;
     this.state = this.reel === null ? "screens" : "reel";
     for (const frame of this.waiting) this.reel?.add(frame);
     this.shown = -1;
