@@ -114,7 +114,9 @@ export class SandboxStore {
 
   private async reload(): Promise<void> {
     try {
-      this.state.value = (await getStateAt(this.id, null)).state;
+      const { state } = await getStateAt(this.id, null);
+      // An answer may be overtaken by a later one.
+      if (state.applied_sequence >= (this.state.peek()?.applied_sequence ?? 0)) this.state.value = state;
     } catch (error) {
       if (!(error instanceof Problem)) throw error;
     }

@@ -10,6 +10,8 @@ import { loadSession } from "./session";
 
 const REFRESH_MS = 250;
 const RETRY_MS = 2000;
+/** So many times as long as it took to read them, nobody asks for them again. */
+const BREAK = 3;
 
 export class SandboxesStore {
   readonly all = signal<SandboxState[] | null>(null);
@@ -17,6 +19,10 @@ export class SandboxesStore {
   readonly removedToo = signal(false);
   private readonly feed: Feed;
   private waiting: ReturnType<typeof setTimeout> | undefined;
+  private loading = false;
+  /** Something happened while they were read, and may not be in what was read. */
+  private again = false;
+  private pace = REFRESH_MS;
   private closed = false;
 
   constructor() {
@@ -42,9 +48,10 @@ export class SandboxesStore {
     this.refresh(0);
   }
 
-  refresh(ms = REFRESH_MS): void {
-    if (this.closed || this.waiting !== undefined) return;
-    this.waiting = setTimeout(() => void this.load(), ms);
+  refresh(ms = this.pace): void {
+    this.again = true;
+    if (this.closed || this.loading) return;
+    this.waiting ??= setTimeout(() => void this.load(), ms);
   }
 
   close(): void {
@@ -54,13 +61,18 @@ export class SandboxesStore {
   }
 
   private async load(): Promise<void> {
+    const begun = performance.now();
+    [this.waiting, this.loading, this.again] = [undefined, true, false];
     try {
       this.all.value = await listSandboxes(this.removedToo.value);
       this.trouble.value = null;
     } catch (error) {
       this.trouble.value = isGone(error) ? "This gateway has no list of sandboxes." : wordsOf(error);
     }
-    this.waiting = undefined;
+    this.loading = false;
+    // Thousands of them take a while to read, and something always happens in one of them.
+    this.pace = Math.max(REFRESH_MS, BREAK * (performance.now() - begun));
     if (this.trouble.value !== null) this.refresh(RETRY_MS);
+    else if (this.again) this.refresh();
   }
 }
