@@ -24,6 +24,34 @@ from tests.gateway.rig import Gateway
 pytestmark = [needs_chromium, needs_node, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(900)]
 LONG = "sb-long"
 OUTPUTS = 100_000
+STORY = "sb-story"
+PARTS = 4000
+CLOSED_UP = """() => new Promise(done => {
+  const look = () => {
+    const rows = [...document.querySelectorAll(".story .windowed-row")].map(row => row.getBoundingClientRect());
+    const apart = rows.slice(1).map((row, index) => Math.abs(row.top - rows[index].bottom));
+    if (rows.length > 5 && Math.max(...apart) <= 1) done(rows.length);
+    else requestAnimationFrame(look);
+  };
+  look();
+})"""
+"""Once each row begins where the one before it ends: how many there are."""
+JUMPED = """list => new Promise(done => {
+  const above = () => list.getBoundingClientRect().top;
+  const rows = () => [...list.querySelectorAll(".windowed-row")];
+  let [times, most] = [0, 0];
+  const step = () => {
+    const row = rows().find(each => each.getBoundingClientRect().top >= above());
+    const before = row.getBoundingClientRect().top;
+    list.scrollTop -= 150;
+    requestAnimationFrame(() => requestAnimationFrame(() => requestAnimationFrame(() => {
+      most = Math.max(most, Math.abs(row.getBoundingClientRect().top - before - 150));
+      if ((times += 1) < 20) step(); else done(most);
+    })));
+  };
+  step();
+})"""
+"""By how much what is read moved otherwise than by the hand that scrolls upwards."""
 AT_ONCE = 512
 SLOW = 120_000
 START = datetime.datetime(2026, 3, 14, 9, 0, tzinfo=datetime.UTC)
@@ -52,16 +80,33 @@ def session() -> Iterator[Fact]:
     yield agent.AgentMessage(run="r-1", text="That was all of them.")
 
 
-async def write_long(bus: Bus) -> None:
+def story() -> Iterator[Fact]:
+    """Of which everything is told."""
+    yield sandbox.SandboxCreating(spec=SandboxSpec(), isolation=Isolation.LOCAL, node="local")
+    yield sandbox.SandboxCreated(node="local", isolation=Isolation.LOCAL, workspace="/workspace")
+    yield sandbox.SandboxStarted(instance="life-1")
+    yield agent.AgentStarted(run="r-1", runtime="script", prompt="Work for a long time")
+    yield sandbox.SandboxStopped(reason="asked")
+    for number in range(PARTS):
+        yield agent.AgentThinking(run="r-1", text=f"I think about part {number}. " * (1 + number % 7))
+        yield agent.AgentMessage(
+            run="r-1", text=f"Now part {number}. " + "It takes some words to say. " * (number % 11)
+        )
+        yield agent.AgentToolUse(run="r-1", call=f"c-{number}", tool="edit", input={"path": f"part-{number}.py"})
+    yield agent.AgentMessage(run="r-1", text="And then?")
+    yield agent.AgentMessage(run="r-1", text="That was the last part.")
+
+
+async def write_long(bus: Bus, name: str, facts: list[Fact]) -> None:
+    """What begins it and what ends it in order, the rest in nearly that."""
     journal = Journal(bus, service="test", node="local")
     window = asyncio.Semaphore(AT_ONCE)
 
     async def put(number: int, fact: Fact) -> None:
         async with window:
             time = START + datetime.timedelta(milliseconds=number)
-            await journal.append(journal.write(LONG, fact, id=f"long-{number}", time=time))
+            await journal.append(journal.write(name, fact, id=f"{name}-{number}", time=time))
 
-    facts = list(session())
     for number, fact in enumerate(facts[:5]):
         await put(number, fact)
     async with asyncio.TaskGroup() as tasks:
@@ -78,7 +123,8 @@ async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Gat
     async with dashboard_in(tmp_path_factory.mktemp("long")) as gateway:
         async with await gateway.node.server.connect("admin") as bus:
             await write_session(bus)
-            await write_long(bus)
+            await write_long(bus, LONG, list(session()))
+            await write_long(bus, STORY, list(story()))
         yield gateway
 
 
@@ -108,6 +154,24 @@ async def test_a_hundred_thousand_events_are_readable(browser: Browser, gateway:
         await page.get_by_role("tab", name="Terminal").click()
         await expect(page.locator(".glass")).to_contain_text("77777", timeout=SLOW)
         await expect(page.locator(".glass")).not_to_contain_text("77778")
+        assert complaints == []
+
+
+async def test_a_long_story_is_read_from_its_end_to_its_beginning(browser: Browser, gateway: Gateway) -> None:
+    async with seen(browser, gateway, f"#/sandboxes/{STORY}/events") as (page, complaints, _):
+        await expect(page.get_by_role("slider", name="Moment")).to_be_enabled(timeout=SLOW)
+        story = page.get_by_role("region", name="What happened")
+        await expect(story).to_contain_text("That was the last part.")
+        assert await story.evaluate(JUMPED) <= 1
+        for part in (0.75, 0.5, 0.25):
+            await story.evaluate("(list, part) => { list.scrollTop = list.scrollHeight * part }", part)
+            assert await page.evaluate(CLOSED_UP) < 60
+        await story.evaluate("list => { list.scrollTop = 0 }")
+        await expect(story).to_contain_text("Work for a long time")
+        await page.get_by_label("Search events").fill(f"now part {PARTS - 1}.")
+        await expect(page.locator(".event-row")).to_have_count(1)
+        await page.get_by_label("Kind").select_option("file")
+        await expect(page.get_by_role("heading", name="None is like that")).to_be_visible()
         assert complaints == []
 
 

@@ -3,7 +3,7 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Heights } from "./heights";
-import { rangeOf } from "./window";
+import { rangeOf, rowAt } from "./window";
 
 export interface WindowedProps {
   count: number;
@@ -45,7 +45,14 @@ export function Windowed(props: WindowedProps) {
     return new ResizeObserver((entries) => {
       const rows = entries.map(({ target }) => target as HTMLElement).filter((row) => row.isConnected && row.offsetHeight > 0);
       const measured = rows.map((row) => ({ index: Number(row.dataset.index), name: row.dataset.key ?? "", height: row.offsetHeight }));
-      if (heights.measure(measured)) setMeasured((before) => before + 1);
+      const element = outer.current;
+      const top = rowAt(heights.offsets, element?.scrollTop ?? 0);
+      const before = heights.offsets[top] ?? 0;
+      if (!heights.measure(measured)) return;
+      // What somebody reads stays where it is, whatever the rows above it turn out to be.
+      const moved = (heights.offsets[top] ?? 0) - before;
+      if (element !== null && moved !== 0) element.scrollTop += moved;
+      setMeasured((times) => times + 1);
     });
   }, [fixed, heights]);
   useEffect(() => () => sizes?.disconnect(), [sizes]);
