@@ -73,6 +73,16 @@ async def shot(page: Page, name: str) -> None:
         await page.screenshot(path=Path(SHOTS) / f"dashboard-{name}.png")
 
 
+async def sideways(page: Page) -> int:
+    """By how much something is wider than its place, or cut off by it."""
+    wider: int = await page.evaluate(
+        """() => Math.max(...["html", "main", ".list", ".sandbox-head", ".work", ".agent-panel", ".story", "dialog"]
+            .map(place => document.querySelector(place)).filter(Boolean)
+            .map(place => place.scrollWidth - place.clientWidth))"""
+    )
+    return wider
+
+
 async def faults(page: Page) -> list[str]:
     """What axe-core finds serious. Not through `add_script_tag`, which the page's policy refuses."""
     installed()

@@ -4,10 +4,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, Page, expect
+from playwright.async_api import Browser, expect
 
 from tests.browser.chromium import chromium, needs_chromium
-from tests.dashboard.rig import dashboard_in, faults, seen, shot
+from tests.dashboard.rig import dashboard_in, faults, seen, shot, sideways
 from tests.dashboard.script import begin, sandbox_in
 from tests.dashboard.tools import needs_node
 from tests.gateway.rig import Gateway
@@ -41,22 +41,38 @@ def named(what: str, *, dark: bool, phone: bool) -> str:
     return "-".join([what, *(["phone"] if phone else []), "dark" if dark else "light"])
 
 
-async def sideways(page: Page) -> int:
-    wider: int = await page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
-    return wider
-
-
 @KINDS
 async def test_the_list_can_be_seen_and_heard(browser: Browser, gateway: Gateway, dark: bool, phone: bool) -> None:
     async with seen(browser, gateway, dark=dark, phone=phone) as (page, complaints, _):
         await expect(page.get_by_role("link", name="greeter")).to_contain_text("asks for leave", timeout=SLOW)
-        await expect(page.get_by_role("link", name="greeter")).to_contain_text("MB", timeout=SLOW)
+        await expect(page.get_by_role("link", name="greeter")).to_contain_text("MiB", timeout=SLOW)
         assert await faults(page) == []
         assert await sideways(page) <= 0
         await shot(page, named("list", dark=dark, phone=phone))
         await page.get_by_role("button", name="New sandbox").click()
         await page.get_by_label("Network").select_option("restricted")
         assert await faults(page) == []
+        assert await sideways(page) <= 0
+        await shot(page, named("spawn", dark=dark, phone=phone))
+        assert complaints == []
+
+
+@KINDS
+async def test_every_dialog_can_be_seen_and_heard(browser: Browser, gateway: Gateway, dark: bool, phone: bool) -> None:
+    async with seen(browser, gateway, "#/sandboxes/quiet/agent", dark=dark, phone=phone) as (page, complaints, _):
+        for opener, title in (
+            ("Start an agent", "Start an agent"),
+            ("Fork", "Fork"),
+            ("Remove", "Remove quiet?"),
+            ("Keys and help", "Keys"),
+        ):
+            await page.get_by_role("button", name=opener).click(timeout=SLOW)
+            await expect(page.get_by_role("dialog", name=title)).to_be_visible()
+            assert await faults(page) == [], title
+            assert await sideways(page) <= 0, title
+            await page.keyboard.press("Escape")
+            await expect(page.get_by_role("dialog")).to_have_count(0)
+            await expect(page.get_by_role("button", name=opener)).to_be_focused()
         assert complaints == []
 
 

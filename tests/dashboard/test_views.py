@@ -4,18 +4,26 @@ from collections.abc import AsyncIterator
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, Locator, Page, expect
+from playwright.async_api import Browser, Locator, Page, Route, expect
 
+from contracts.access import Role
+from contracts.errors import Failure
+from contracts.events import sandbox
+from contracts.spec import Isolation, SandboxSpec
+from infra.bus.connection import Bus
+from infra.journal import Journal
 from tests.browser.chromium import chromium, needs_chromium
 from tests.browser.session import SANDBOX as RECORDED
 from tests.browser.session import write_session
-from tests.dashboard.rig import dashboard_in, seen
+from tests.dashboard.rig import dashboard_in, seen, shot, sideways
 from tests.dashboard.script import begin, sandbox_in
 from tests.dashboard.tools import needs_node
 from tests.gateway.rig import Gateway
 
 pytestmark = [needs_chromium, needs_node, pytest.mark.asyncio(loop_scope="module")]
 SLOW = 30_000
+UNLUCKY = f"unlucky-{'and-long-' * 6}-1"
+REASON = "the image could not be had: " + "the registry says much that fits on no line, " * 6
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -26,12 +34,21 @@ async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Gat
     async with dashboard_in(data) as gateway:
         async with await gateway.node.server.connect("admin") as bus:
             await write_session(bus)
+            await write_failure(bus)
         await sandbox_in(gateway, "greeter", {"labels": {"team": "garden"}, "task_id": "t-1"})
         await sandbox_in(gateway, "quiet")
         await sandbox_in(gateway, "over")
         await (await gateway.cloche.sandbox("over")).stop()
         await begin(gateway, "greeter")
         yield gateway
+
+
+async def write_failure(bus: Bus) -> None:
+    journal = Journal(bus, service="test", node="local")
+    begun = sandbox.SandboxCreating(spec=SandboxSpec(), isolation=Isolation.DOCKER, node="local")
+    failed = sandbox.SandboxFailed(failure=Failure(code="SANDBOX_CREATION_FAILED", message=REASON))
+    for number, fact in enumerate((begun, failed)):
+        await journal.append(journal.write(UNLUCKY, fact, id=f"{UNLUCKY}-{number}"))
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -48,7 +65,16 @@ async def test_the_list_tells_status_health_use_agent_and_cost_and_is_filtered(
     browser: Browser, gateway: Gateway
 ) -> None:
     async with seen(browser, gateway) as (page, complaints, _):
-        for words in ("running", "healthy", " %", "MB", "script", "Make the greeting right", "asks for leave", "$0.03"):
+        for words in (
+            "running",
+            "healthy",
+            " %",
+            "MiB",
+            "script",
+            "Make the greeting right",
+            "asks for leave",
+            "$0.03",
+        ):
             await expect(row(page, "greeter")).to_contain_text(words, timeout=SLOW)
         await expect(page.locator(".list-row").first).to_contain_text("greeter")
         for status, shown, hidden in (
@@ -73,6 +99,49 @@ async def test_a_name_that_is_taken_is_told_in_the_dialog(browser: Browser, gate
         await page.get_by_role("button", name="Make it").click()
         await expect(page.get_by_role("alert")).to_contain_text("there is a sandbox 'quiet' already")
         await expect(page.get_by_role("button", name="Make it")).to_be_enabled()
+
+
+@pytest.mark.parametrize("phone", [False, True], ids=["desk", "phone"])
+async def test_a_long_name_and_a_long_reason_stay_in_their_place(
+    browser: Browser, gateway: Gateway, phone: bool
+) -> None:
+    async with seen(browser, gateway, phone=phone) as (page, complaints, _):
+        await expect(row(page, UNLUCKY)).to_be_visible(timeout=SLOW)
+        assert await sideways(page) <= 0
+        await row(page, UNLUCKY).click()
+        await expect(page.get_by_role("heading", name=UNLUCKY)).to_be_visible()
+        await expect(page.locator(".sandbox-head")).to_contain_text(REASON.strip())
+        await expect(page.get_by_role("heading", name="Nothing was run here")).to_be_visible()
+        await expect(page.get_by_text("Type a command")).to_have_count(0)
+        assert await sideways(page) <= 0
+        await shot(page, f"failed-{'phone-' if phone else ''}light")
+        assert complaints == []
+
+
+async def test_a_viewer_is_not_offered_a_sandbox(browser: Browser, gateway: Gateway) -> None:
+    async with seen(browser, gateway, role=Role.VIEWER) as (page, _, __):
+        await expect(page.get_by_role("button", name="New sandbox")).to_be_disabled()
+        await page.keyboard.press("n")
+        await page.keyboard.press("?")
+        await expect(page.get_by_role("dialog", name="Keys")).to_be_visible()
+        await expect(page.get_by_role("dialog")).to_have_count(1)
+
+
+async def test_a_dialog_goes_by_a_press_beside_it_and_not_by_a_selection_that_ends_there(
+    browser: Browser, gateway: Gateway
+) -> None:
+    async with seen(browser, gateway) as (page, _, __):
+        await page.keyboard.press("n")
+        await page.get_by_label("Name").fill("typed")
+        box = await page.get_by_label("Name").bounding_box()
+        assert box is not None
+        await page.mouse.move(box["x"] + 60, box["y"] + 10)
+        await page.mouse.down()
+        await page.mouse.move(20, 400, steps=4)
+        await page.mouse.up()
+        await expect(page.get_by_label("Name")).to_have_value("typed")
+        await page.mouse.click(20, 400)
+        await expect(page.get_by_role("dialog")).to_have_count(0)
 
 
 async def test_each_command_has_a_terminal_of_its_own(browser: Browser, gateway: Gateway) -> None:
@@ -169,6 +238,47 @@ async def test_a_files_content_and_changes_are_those_of_any_moment(browser: Brow
         await page.get_by_role("button", name="Content").click()
         await expect(page.get_by_role("region", name="Content")).to_contain_text("Helo, {name}!")
         assert complaints == []
+
+
+async def test_files_are_walked_by_keys(browser: Browser, gateway: Gateway) -> None:
+    async with seen(browser, gateway, "#/sandboxes/greeter/terminal") as (page, _, __):
+        await page.get_by_role("tab", name="Terminal").focus(timeout=SLOW)
+        await page.keyboard.press("End")
+        await expect(page.get_by_role("tab", name="Events")).to_be_focused()
+        await page.keyboard.press("Home")
+        await page.keyboard.press("ArrowRight")
+        await expect(page.get_by_role("tab", name="Files")).to_be_focused()
+        await page.get_by_role("tree", name="Files").focus()
+        await page.keyboard.press("Home")
+        active = page.locator(".tree-row.active")
+        for key, name in (("ArrowRight", "plan.md"), ("ArrowLeft", "notes"), ("ArrowLeft", "notes")):
+            await page.keyboard.press(key)
+            await expect(active).to_contain_text(name)
+        await expect(page.get_by_role("treeitem", name="plan.md")).to_have_count(0)
+        for key in ("ArrowRight", "ArrowRight", "Enter"):
+            await page.keyboard.press(key)
+        await expect(page.get_by_role("region", name="Content")).to_contain_text("correct the spelling")
+
+
+async def test_no_file_is_shown_under_the_name_of_another(browser: Browser, gateway: Gateway) -> None:
+    async with seen(browser, gateway, "#/sandboxes/greeter/files") as (page, _, __):
+        held: list[Route] = []
+        await page.route("**/files/greet.py*", lambda route: held.append(route))
+        await page.get_by_role("treeitem", name="plan.md").click(timeout=SLOW)
+        await expect(page.get_by_role("region", name="Content")).to_contain_text("correct the spelling")
+        await page.get_by_role("treeitem", name="greet.py").filter(has_not_text="test_").click()
+        await expect(page.locator(".file-side")).to_contain_text("greet.py")
+        await expect(page.locator(".file-side")).not_to_contain_text("correct the spelling")
+        await expect(page.get_by_role("heading", name="Looking…")).to_be_visible()
+        await held[0].continue_()
+        await expect(page.get_by_role("region", name="Content")).to_contain_text("def greet")
+
+
+async def test_where_there_is_room_for_one_thing_keys_lead_to_the_agent(browser: Browser, gateway: Gateway) -> None:
+    async with seen(browser, gateway, "#/sandboxes/greeter/files", phone=True) as (page, _, __):
+        await expect(page.get_by_role("tree", name="Files")).to_be_visible(timeout=SLOW)
+        await page.keyboard.press("c")
+        await expect(page.get_by_label("Write to the agent")).to_be_focused()
 
 
 async def test_what_it_uses_is_drawn_beside_its_limits(browser: Browser, gateway: Gateway) -> None:

@@ -3,7 +3,7 @@
 import { signal } from "@preact/signals";
 import type { Shelf } from "../story/shelf";
 
-export const SPEEDS = [0.5, 1, 2, 4, 8, 16, 64];
+export const SPEEDS = [0.25, 0.5, 1, 2, 4, 8, 16, 64, 256];
 /** Nobody wants to sit through a night in which nothing happened. */
 const LONGEST_PAUSE_MS = 2000;
 const TICK_MS = 60;

@@ -1,12 +1,13 @@
 /** Numbers and names as people say them. */
 
-const UNITS = ["B", "kB", "MB", "GB", "TB"];
+const UNITS = ["B", "KiB", "MiB", "GiB", "TiB"];
 
+/** As the command line says it; the megabytes of a specification are these, too. */
 export function bytes(count: number): string {
   let value = count;
   let unit = 0;
-  while (value >= 1000 && unit < UNITS.length - 1) {
-    value /= 1000;
+  while (value >= 999.5 && unit < UNITS.length - 1) {
+    value /= 1024;
     unit += 1;
   }
   return `${unit === 0 || value >= 100 ? Math.round(value) : value.toFixed(1)} ${UNITS[unit]}`;
@@ -20,6 +21,10 @@ export function duration(ms: number): string {
   if (minutes < 60) return `${minutes} min ${Math.round(seconds % 60)} s`;
   const hours = Math.floor(minutes / 60);
   return hours < 48 ? `${hours} h ${minutes % 60} min` : `${Math.floor(hours / 24)} days`;
+}
+
+export function counted(count: number, noun: string): string {
+  return `${count.toLocaleString()} ${noun}${count === 1 ? "" : "s"}`;
 }
 
 /** How long ago, roughly. */
@@ -37,7 +42,7 @@ export function cost(usd: number): string {
 }
 
 const CLOCK = new Intl.DateTimeFormat(undefined, {
-  hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false,
+  hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23",
 });
 const DAY = new Intl.DateTimeFormat(undefined, { year: "numeric", month: "short", day: "numeric" });
 
@@ -45,8 +50,10 @@ export function clock(time: number): string {
   return Number.isFinite(time) ? CLOCK.format(time) : "–";
 }
 
-export function day(time: number): string {
-  return Number.isFinite(time) ? DAY.format(time) : "–";
+/** With its day, where that is not today's. */
+export function moment(time: number, now: number): string {
+  const [then, today] = [time, now].map((each) => (Number.isFinite(each) ? DAY.format(each) : ""));
+  return then === today ? clock(time) : `${then} ${clock(time)}`.trim();
 }
 
 const SHELLS = ["sh", "bash", "/bin/sh", "/bin/bash", "/usr/bin/bash"];

@@ -17,12 +17,12 @@ export interface TabsProps<Name extends string> {
 /** Arrow keys go from one to the next, as in every row of tabs. */
 export function Tabs<Name extends string>({ tabs, chosen, onChoose, label, panel, class: more = "" }: TabsProps<Name>) {
   function move(event: KeyboardEvent): void {
-    const step = event.key === "ArrowRight" ? 1 : event.key === "ArrowLeft" ? -1 : 0;
-    if (step === 0) return;
-    event.preventDefault();
     const at = tabs.findIndex((each) => each.name === chosen);
-    const next = tabs[(at + step + tabs.length) % tabs.length];
+    const places: Record<string, number> = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: tabs.length - 1 };
+    const to = places[event.key];
+    const next = to === undefined ? undefined : tabs.at(to % tabs.length);
     if (next === undefined) return;
+    event.preventDefault();
     onChoose(next.name);
     const row = event.currentTarget as HTMLElement;
     requestAnimationFrame(() => row.querySelector<HTMLElement>('[aria-selected="true"]')?.focus());

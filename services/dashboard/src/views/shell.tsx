@@ -4,7 +4,7 @@ import { signal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useEffect } from "preact/hooks";
 import { addressOf, go } from "../state/route";
-import { session } from "../state/session";
+import { mayOperate, session } from "../state/session";
 import { nextTheme, theme } from "../state/theme";
 import { Bell } from "../ui/bell";
 import { Icon } from "../ui/icon";
@@ -21,7 +21,7 @@ export function Shell({ children }: { children: ComponentChildren }) {
     const keys = (event: KeyboardEvent) => {
       if (pressed(event, "?")) helping.value = true;
       else if (pressed(event, "g")) go(addressOf(null));
-      else if (pressed(event, "n")) spawning.value = true;
+      else if (pressed(event, "n") && mayOperate.value) spawning.value = true;
       else return;
       event.preventDefault();
     };

@@ -3,7 +3,7 @@ import type { SandboxState } from "../../api/types";
 import { alive, questions } from "../../state/filter";
 import { addressOf } from "../../state/route";
 import type { UsesStore } from "../../state/uses";
-import { age, bytes, cost } from "../../story/words";
+import { age, bytes, cost, counted } from "../../story/words";
 import { HealthPill, Pill, RunPill, StatusPill } from "../../ui/pill";
 import { now } from "../../ui/now";
 
@@ -20,15 +20,15 @@ export function SandboxRow({ state, uses }: { state: SandboxState; uses: UsesSto
   return (
     <a class={`list-row ${alive(state) ? "" : "over"}`} href={addressOf(state.sandbox, asks ? "agent" : "terminal")}>
       <div class="name">
-        <strong class="cut">{state.sandbox}</strong>
-        <span class="labels cut faint">{about(state)}</span>
+        <strong class="cut" title={state.sandbox}>{state.sandbox}</strong>
+        <span class="labels cut faint" title={about(state)}>{about(state)}</span>
       </div>
       <div class="status row wrap">
         <StatusPill status={state.status} />
         {alive(state) && state.health !== "unknown" && <HealthPill health={state.health} />}
         {state.error && <span class="cut trouble" title={state.error.message}>{state.error.message}</span>}
       </div>
-      <div class="agent">
+      <div class={`agent ${run || asks > 0 ? "" : "none"}`}>
         {run ? (
           <>
             <div class="row"><RunPill status={run.status} asks={asks > 0} /><span class="faint cut">{run.runtime}{run.model ? ` · ${run.model}` : ""}</span></div>
@@ -38,7 +38,7 @@ export function SandboxRow({ state, uses }: { state: SandboxState; uses: UsesSto
       </div>
       <Meter label="CPU" value={use && `${Math.round(use.cpu_percent)} %`} part={use && use.cpu_percent / 100 / cpus} />
       <Meter label="Memory" value={use && bytes(use.memory_bytes)} part={use && use.memory_bytes / MEGABYTE / memory_mb} />
-      <div class="number" data-label="Cost">{cost(state.cost_usd)}</div>
+      <div class={`number ${state.cost_usd ? "" : "faint"}`} data-label="Cost">{cost(state.cost_usd)}</div>
       <div class="number faint" data-label="Age" title={state.created_at}>{age(now.value - Date.parse(state.created_at))}</div>
     </a>
   );
@@ -56,5 +56,5 @@ function Meter({ label, value, part }: { label: string; value: string | undefine
 function about(state: SandboxState): string {
   const { labels, task_id, project_id } = state.spec;
   const told = [task_id, project_id, ...Object.entries(labels).map(([key, value]) => `${key}=${value}`)].filter(Boolean);
-  return [state.isolation, `${state.commands} ${state.commands === 1 ? "command" : "commands"}`, ...told].join(" · ");
+  return [state.isolation, counted(state.commands, "command"), ...told].join(" · ");
 }

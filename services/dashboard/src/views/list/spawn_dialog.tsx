@@ -10,7 +10,7 @@ import { Dialog } from "../../ui/dialog";
 import { Labelled } from "../../ui/labelled";
 
 const RESOURCES: [ResourceName, string][] = [
-  ["memory_mb", "Memory, MB"], ["cpus", "CPUs"], ["pids", "Processes"], ["disk_mb", "Disk, MB"], ["timeout_ms", "Time limit, minutes"],
+  ["memory_mb", "Memory, MiB"], ["cpus", "CPUs"], ["pids", "Processes"], ["disk_mb", "Disk, MiB"], ["timeout_ms", "Time limit, minutes"],
 ];
 
 export function SpawnDialog({ onClose }: { onClose: () => void }) {
@@ -40,10 +40,10 @@ export function SpawnDialog({ onClose }: { onClose: () => void }) {
       <form onSubmit={spawn}>
         <div class="dialog-body spawn">
           <p class="faint whole">Leave empty what should be as the node's settings say.</p>
-          <Labelled label="Name" fault={faults.id}>
+          <Labelled label="Name" fault={faults.id} hint="letters, digits, - and _">
             {(field) => <input {...field} class="field" autofocus placeholder="one is chosen" value={draft.id} onInput={(event) => change({ id: event.currentTarget.value })} />}
           </Labelled>
-          <Labelled label="Isolation">
+          <Labelled label="Isolation" hint="what seals it off">
             {(field) => (
               <select {...field} class="field" value={draft.isolation} onChange={(event) => change({ isolation: event.currentTarget.value as Draft["isolation"] })}>
                 <option value="">docker if there is one, else local</option><option value="docker">docker</option><option value="devcontainer">devcontainer</option><option value="local">local</option>
@@ -60,7 +60,7 @@ export function SpawnDialog({ onClose }: { onClose: () => void }) {
               )}
             </Labelled>
           ))}
-          <Labelled label="Network">
+          <Labelled label="Network" hint="what it may reach">
             {(field) => (
               <select {...field} class="field" value={draft.mode} onChange={(event) => change({ mode: event.currentTarget.value as Draft["mode"] })}>
                 <option value="">as the settings say</option><option value="none">none</option><option value="restricted">only these hosts</option><option value="full">full, unwatched</option>
@@ -75,7 +75,7 @@ export function SpawnDialog({ onClose }: { onClose: () => void }) {
               <label class="row whole"><input type="checkbox" checked={draft.ask} onChange={(event) => change({ ask: event.currentTarget.checked })} /> Ask me about other hosts</label>
             </>
           )}
-          <Labelled label="Task" fault={faults.task}>
+          <Labelled label="Task" fault={faults.task} hint="what it is for; the list finds it by this">
             {(field) => <input {...field} class="field" value={draft.task} onInput={(event) => change({ task: event.currentTarget.value })} />}
           </Labelled>
           <Labelled label="Labels" fault={faults.labels} hint="team=garden, one a line" whole>

@@ -1,8 +1,9 @@
 /** The agent: what waits for leave on top, its story, and a line to write to it. */
 
+import type { RunState } from "../../api/types";
 import { openRun } from "../../state/filter";
 import type { SandboxStore } from "../../state/sandbox";
-import { cost } from "../../story/words";
+import { cost, counted } from "../../story/words";
 import { Empty } from "../../ui/empty";
 import { RunPill } from "../../ui/pill";
 import { Windowed } from "../../ui/windowed";
@@ -21,7 +22,7 @@ export function AgentPanel({ store }: { store: SandboxStore }) {
         <h2>{run ? run.runtime : "Agent"}</h2>
         {run?.model && <span class="faint cut">{run.model}</span>}
         <div class="grow" />
-        {run && <span class="faint spent">{run.turns} turns · {run.tokens.toLocaleString()} tokens · {cost(run.cost_usd)}</span>}
+        {run && <span class="faint spent">{spent(run)}</span>}
         {run && <RunPill status={run.status} asks={run.pending.some((each) => !each.answered)} />}
       </div>
       <Questions store={store} live={live} />
@@ -37,11 +38,15 @@ export function AgentPanel({ store }: { store: SandboxStore }) {
   );
 }
 
+function spent({ turns, tokens, cost_usd }: RunState): string {
+  return [turns && counted(turns, "turn"), tokens && counted(tokens, "token"), cost_usd && cost(cost_usd)].filter(Boolean).join(" · ");
+}
+
 function NoStory({ id, loading }: { id: string; loading: boolean }) {
   if (loading) return <Empty title="Reading its history…" />;
   return (
     <Empty title="Nobody works here yet">
-      <p>What an agent thinks, says and does is shown here, with what it changes. Start one from a shell:</p>
+      <p>What an agent thinks, says and does is shown here, with what it changes. Start one below, or from a shell:</p>
       <code>./cloche agent start {id} --runtime claude --prompt '…'</code>
     </Empty>
   );

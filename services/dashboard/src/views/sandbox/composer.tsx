@@ -12,7 +12,7 @@ import { AgentDialog } from "./agent_dialog";
 export function Composer({ store, live, run }: { store: SandboxStore; live: boolean; run: RunState | undefined }) {
   const [text, setText] = useState("");
   const [kind, setKind] = useState<"user.message" | "guidance">("user.message");
-  if (!live) return <p class="composer-note faint">You look at the past. Press <kbd>l</kbd> for live.</p>;
+  if (!live) return <p class="composer-note faint">You look at the past. <em>Live</em>, below, leads back to now.</p>;
   if (run === undefined && mayOperate.value) return <NewAgent store={store} />;
   const able = mayOperate.value && run !== undefined;
   const order = (said: Said, done: string) => attempt(() => say(store.id, said), done);

@@ -13,7 +13,7 @@ export interface FileTreeProps {
   onChoose: (path: string) => void;
 }
 
-/** Arrow keys walk, right opens, left closes, Enter shows. */
+/** Arrow keys walk, right opens and goes in, left closes and goes out, Enter shows. */
 export function FileTree({ entries, chosen, onChoose }: FileTreeProps) {
   const [open, setOpen] = useState<ReadonlySet<string>>(() => new Set(entries.filter((each) => each.kind === "directory" && !each.path.includes("/")).slice(0, 20).map((each) => each.path)));
   const [at, setAt] = useState<string | null>(null);
@@ -56,7 +56,9 @@ export function FileTree({ entries, chosen, onChoose }: FileTreeProps) {
     else if (event.key === "Home") to(0);
     else if (event.key === "End") to(rows.length - 1);
     else if (event.key === "ArrowRight" && row?.open === false) turn(row.info.path, true);
+    else if (event.key === "ArrowRight" && row?.open === true && (rows[active + 1]?.depth ?? 0) > row.depth) to(active + 1);
     else if (event.key === "ArrowLeft" && row?.open === true) turn(row.info.path, false);
+    else if (event.key === "ArrowLeft" && row !== undefined && row.depth > 0) to(rows.findLastIndex((each, index) => index < active && each.depth < row.depth));
     else if (event.key === "Enter" || event.key === " ") pick(active);
     else return;
     event.preventDefault();

@@ -27,21 +27,29 @@ export interface FileViewProps {
   at: number | null;
 }
 
+interface Found {
+  path: string;
+  shown: Shown | null;
+  trouble: string | null;
+}
+
 export function FileView({ store, path, info, workspace, at }: FileViewProps) {
   const [side, setSide] = useState<"content" | "diff">("content");
-  const [shown, setShown] = useState<Shown | null>(null);
-  const [trouble, setTrouble] = useState<string | null>(null);
+  const [found, setFound] = useState<Found | null>(null);
   const contents = useRef(latest<[string, number | null], Uint8Array>(([name, moment], stop) => getContent(store.id, name, moment, stop)));
   const large = info !== undefined && info.size > MOST_BYTES;
 
   useEffect(() => {
-    if (info === undefined || info.kind !== "file" || large) {
-      setShown(null);
-      setTrouble(null);
-      return;
-    }
-    contents.current.ask([path, at], (found) => { setShown(shownAs(found)); setTrouble(null); }, (error) => setTrouble(isGone(error) ? "Its content is not on record." : wordsOf(error)));
+    if (info === undefined || info.kind !== "file" || large) return;
+    contents.current.ask(
+      [path, at],
+      (content) => setFound({ path, shown: shownAs(content), trouble: null }),
+      (error) => setFound({ path, shown: null, trouble: isGone(error) ? "Its content is not on record." : wordsOf(error) }),
+    );
   }, [path, at === null ? info?.sha256 ?? info?.mtime_us : at, info === undefined]);
+
+  // Never one file's content under another's name.
+  const { shown, trouble } = found?.path === path ? found : { shown: null, trouble: null };
 
   void store.record.version.value;
   const files = store.record.family("file");

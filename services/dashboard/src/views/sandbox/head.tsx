@@ -6,10 +6,10 @@ import { addressOf, go } from "../../state/route";
 import type { SandboxStore } from "../../state/sandbox";
 import { mayOperate } from "../../state/session";
 import { attempt } from "../../state/toasts";
-import { age, cost } from "../../story/words";
+import { age, cost, counted } from "../../story/words";
 import { Dialog } from "../../ui/dialog";
 import { Icon, type IconName } from "../../ui/icon";
-import { HealthPill, Pill, RunPill, StatusPill } from "../../ui/pill";
+import { HealthPill, RunPill, StatusPill } from "../../ui/pill";
 import { now } from "../../ui/now";
 import { ForkDialog } from "./fork_dialog";
 
@@ -44,23 +44,21 @@ export function Head({ store }: { store: SandboxStore }) {
     <header class="sandbox-head">
       <a class="button bare icon" href={addressOf(null)} aria-label="All sandboxes"><Icon name="back" /></a>
       <div class="title">
-        <h1 class="cut">{state.sandbox}</h1>
+        <div class="row wrap">
+          <h1 class="cut" title={state.sandbox}>{state.sandbox}</h1>
+          <StatusPill status={state.status} />
+          {alive(state) && state.health !== "unknown" && <HealthPill health={state.health} />}
+          {run && <RunPill status={run.status} asks={questions(state) > 0} />}
+        </div>
         <div class="facts faint">
-          <span>{state.isolation} on {state.node}</span>
-          <span>{state.commands} {state.commands === 1 ? "command" : "commands"}</span>
-          {state.tool_calls > 0 && <span>{state.tool_calls} tool calls</span>}
-          {state.tokens > 0 && <span>{state.tokens.toLocaleString()} tokens</span>}
+          <span>{state.isolation} on node {state.node}</span>
+          <span>{counted(state.commands, "command")}</span>
+          {state.tool_calls > 0 && <span>{counted(state.tool_calls, "tool call")}</span>}
+          {state.tokens > 0 && <span>{counted(state.tokens, "token")}</span>}
           {state.cost_usd > 0 && <span>{cost(state.cost_usd)}</span>}
           <span>made {age(now.value - Date.parse(state.created_at))} ago</span>
         </div>
       </div>
-      <div class="pills row wrap">
-        <StatusPill status={state.status} />
-        {alive(state) && state.health !== "unknown" && <HealthPill health={state.health} />}
-        {run && <RunPill status={run.status} asks={questions(state) > 0} />}
-        {state.error && <Pill tone="bad" bare>{state.error.message}</Pill>}
-      </div>
-      <div class="grow" />
       {live && (
         <div class="actions row" role="group" aria-label="The sandbox">
           {actionsOf(current).map(({ verb, label, icon }) => (
@@ -73,6 +71,7 @@ export function Head({ store }: { store: SandboxStore }) {
         </div>
       )}
       {!live && <button class="button small" disabled={!mayOperate.value} onClick={() => setAsked("fork")}><Icon name="fork" size={14} /> Fork from here</button>}
+      {state.error && <p class="why" tabIndex={0}>{state.error.message}</p>}
       {asked === "fork" && <ForkDialog store={store} onClose={() => setAsked(null)} />}
       {asked === "remove" && (
         <Dialog title={`Remove ${store.id}?`} onClose={() => setAsked(null)} foot={

@@ -23,7 +23,7 @@ export function NetworkPanel({ store }: { store: SandboxStore }) {
       {network && (
         <p class="policy">
           <Pill bare tone={network.mode === "full" ? "warn" : "info"}>{network.mode}</Pill>
-          <span class="soft">{network.mode === "none" ? "Nothing leaves it." : network.mode === "full" ? "It has the machine's network, and nobody sees what leaves it." : network.allowed_hosts.length ? `May reach ${network.allowed_hosts.slice(0, 6).join(", ")}${network.allowed_hosts.length > 6 ? ` and ${network.allowed_hosts.length - 6} more` : ""}, ports ${network.allowed_ports.join(", ")}` : "May reach nothing."}</span>
+          <span class="soft grow">{network.mode === "none" ? "Nothing leaves it." : network.mode === "full" ? "It has the machine's network, and nobody sees what leaves it." : network.allowed_hosts.length ? `May reach ${network.allowed_hosts.slice(0, 6).join(", ")}${network.allowed_hosts.length > 6 ? ` and ${network.allowed_hosts.length - 6} more` : ""}, ports ${network.allowed_ports.join(", ")}` : "May reach nothing."}</span>
           <span class="faint">{[denied > 0 ? `${denied} denied` : "", received > 0 ? `${bytes(received)} received` : ""].filter(Boolean).join(" · ")}</span>
         </p>
       )}

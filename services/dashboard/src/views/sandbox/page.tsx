@@ -95,6 +95,11 @@ function useKeys(store: SandboxStore, player: Player, show: (at: number | null) 
       const at = Math.max(0, store.count.peek() - 1 + by);
       show(at >= record.length - 1 ? null : (record.at(at)?.sequence ?? null));
     };
+    const focusOn = (view: View, id: string) => {
+      // Where there is room the agent is beside every view.
+      if (view !== "agent" || narrow.peek()) pass(addressOf(store.id, view, store.moment.peek()));
+      requestAnimationFrame(() => document.getElementById(id)?.focus());
+    };
     const keys = (event: KeyboardEvent) => {
       const view = VIEWS[Number(event.key) - 1];
       if (pressed(event, "[")) step(-1);
@@ -103,9 +108,9 @@ function useKeys(store: SandboxStore, player: Player, show: (at: number | null) 
       else if (pressed(event, "}")) step(100);
       else if (pressed(event, "p")) player.toggle();
       else if (pressed(event, "l")) { player.stop(); show(null); }
-      else if (pressed(event, "c")) focusOn("composer");
-      else if (pressed(event, "r")) { pass(addressOf(store.id, "terminal", store.moment.peek())); requestAnimationFrame(() => focusOn("run-line")); }
-      else if (pressed(event, "a")) focusOn("first-question");
+      else if (pressed(event, "c")) focusOn("agent", "composer");
+      else if (pressed(event, "r")) focusOn("terminal", "run-line");
+      else if (pressed(event, "a")) focusOn("agent", "first-question");
       else if (view !== undefined && pressed(event, event.key)) pass(addressOf(store.id, view, store.moment.peek()));
       else return;
       event.preventDefault();
@@ -113,9 +118,5 @@ function useKeys(store: SandboxStore, player: Player, show: (at: number | null) 
     addEventListener("keydown", keys);
     return () => removeEventListener("keydown", keys);
   }, [store]);
-}
-
-function focusOn(id: string): void {
-  document.getElementById(id)?.focus();
 }
 

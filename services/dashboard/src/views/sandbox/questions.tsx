@@ -55,10 +55,10 @@ function Asked({ question, store, live, first }: { question: Question; store: Sa
   return (
     <article class="question" aria-label={`${question.what} ${question.subject}`}>
       <div class="row">
-        <strong>{plainly(question.what)}</strong>
-        <span class="grow faint cut">{question.reason}</span>
+        <strong class="grow">{plainly(question.what)}</strong>
         {question.expires && live && <span class="faint">{Math.max(0, Date.parse(question.expires) - now.value) > 0 ? `${age(Date.parse(question.expires) - now.value)} left` : "expired"}</span>}
       </div>
+      {question.reason && <p class="faint">{plainly(question.reason)}</p>}
       <Asking store={store} question={question} />
       <div class="row wrap">
         <button id={first ? "first-question" : undefined} class="button main small" disabled={!able} onClick={() => answer(true)}>Approve</button>
@@ -66,6 +66,7 @@ function Asked({ question, store, live, first }: { question: Question; store: Sa
         <label class="row faint"><input type="checkbox" checked={remember} disabled={!able} onChange={(event) => setRemember(event.currentTarget.checked)} /> and do not ask again</label>
         {(answering || question.answered) && <span class="faint">answered</span>}
         {!live && <span class="faint">it waited then</span>}
+        {live && !mayOperate.value && <span class="faint">an operator has to answer</span>}
       </div>
     </article>
   );

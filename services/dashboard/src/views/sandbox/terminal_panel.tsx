@@ -20,7 +20,7 @@ export function TerminalPanel({ store }: { store: SandboxStore }) {
     <div class="terminal-panel">
       {tabs.length > 0 && <Commands tabs={tabs} chosen={chosen} onChoose={(exec) => (store.chosen.value = exec)} />}
       <div class="glass">
-        {chosen ? <TerminalView key={`${chosen.exec}`} store={store} tab={chosen} /> : <NoCommand live={live} loading={!store.loaded.value.done} />}
+        {chosen ? <TerminalView key={`${chosen.exec}`} store={store} tab={chosen} /> : <NoCommand store={store} live={live} />}
       </div>
       {live && <RunLine store={store} chosen={chosen} />}
     </div>
@@ -48,9 +48,11 @@ function Commands({ tabs, chosen, onChoose }: { tabs: CommandTab[]; chosen: Comm
   );
 }
 
-function NoCommand({ live, loading }: { live: boolean; loading: boolean }) {
-  if (loading) return <Empty title="Reading its history…" />;
-  return <Empty title={live ? "Nothing was run here yet" : "Nothing had been run by then"}>{live && <p>Type a command below. What it writes is shown here as it comes, and kept.</p>}</Empty>;
+function NoCommand({ store, live }: { store: SandboxStore; live: boolean }) {
+  if (!store.loaded.value.done) return <Empty title="Reading its history…" />;
+  if (!live) return <Empty title="Nothing had been run by then" />;
+  const able = mayOperate.value && store.state.value?.status === "running";
+  return <Empty title="Nothing was run here"><p>{able ? "Type a command below. " : ""}What a command writes is shown here as it comes, and kept.</p></Empty>;
 }
 
 function RunLine({ store, chosen }: { store: SandboxStore; chosen: CommandTab | undefined }) {
@@ -94,7 +96,7 @@ function RunLine({ store, chosen }: { store: SandboxStore; chosen: CommandTab | 
       <span class="mono faint" aria-hidden="true">$</span>
       <input
         id="run-line" class="field grow mono" aria-label="Run a command" autocomplete="off" autocapitalize="off" spellcheck={false} disabled={!able}
-        placeholder={!mayOperate.value ? "Viewers look on" : able ? "Run a command" : `It is ${status}`}
+        placeholder={!mayOperate.value ? "Viewers look on" : able ? "Run a command" : "It does not run"}
         value={line} onInput={(event) => setLine(event.currentTarget.value)} onKeyDown={recall}
       />
       <label class="row faint" title="Give it a terminal, and type into it"><input type="checkbox" checked={pty} disabled={!able} onChange={(event) => setPty(event.currentTarget.checked)} /> terminal</label>

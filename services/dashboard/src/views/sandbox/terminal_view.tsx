@@ -6,7 +6,7 @@ import { orderFrame } from "../../live/frames";
 import type { SandboxStore } from "../../state/sandbox";
 import { mayOperate } from "../../state/session";
 import type { CommandTab } from "../../state/terminals";
-import { theme } from "../../state/theme";
+import { dark } from "../../state/theme";
 import { tell } from "../../state/toasts";
 import { Glass } from "./glass";
 import { Projector } from "./projector";
@@ -31,9 +31,9 @@ export function TerminalView({ store, tab }: { store: SandboxStore; tab: Command
     fitted(store, tab, made);
     shown.show(store.moment.peek());
     return () => { sized.disconnect(); shown.close(); made.dispose(); glass.current = null; };
-  }, [tab.exec, theme.value]);
+  }, [tab.exec, dark.value]);
   useEffect(() => projector.current?.show(at), [at]);
-  useEffect(() => glass.current?.typing(typing), [typing, theme.value]);
+  useEffect(() => glass.current?.typing(typing), [typing, dark.value]);
 
   function take(): void {
     store.owned.add(tab.exec);

@@ -4,12 +4,13 @@ import { useEffect, useMemo, useRef } from "preact/hooks";
 import type { Player } from "../../state/player";
 import { SPEEDS } from "../../state/player";
 import type { SandboxStore } from "../../state/sandbox";
-import { theme } from "../../state/theme";
+import { dark } from "../../state/theme";
 import { binsOf, type Colour } from "../../story/density";
 import { eventLine } from "../../story/event_line";
-import { clock, day } from "../../story/words";
+import { clock, counted, moment } from "../../story/words";
 import { colourOf } from "../../ui/colour";
 import { Icon } from "../../ui/icon";
+import { now } from "../../ui/now";
 
 export interface TimeBarProps {
   store: SandboxStore;
@@ -51,8 +52,8 @@ export function TimeBar({ store, player, show }: TimeBarProps) {
       <div class="moment">
         {row ? (
           <>
-            <span class="mono when" title={day(row.time)}>{clock(row.time)}</span>
-            <span class="faint cut what">{live ? `${total.toLocaleString()} events` : `${row.sequence} ${row.type} ${eventLine(row)}`}</span>
+            <span class="mono when">{moment(row.time, now.value)}</span>
+            <span class="faint cut what">{live ? counted(total, "event") : `${row.sequence} ${row.type} ${eventLine(row)}`}</span>
           </>
         ) : <span class="faint">no events yet</span>}
       </div>
@@ -71,7 +72,7 @@ const BIN = 4;
 function Strip({ store, length }: { store: SandboxStore; length: number }) {
   const canvas = useRef<HTMLCanvasElement>(null);
   const { done } = store.loaded.value;
-  const colours = useMemo(() => Object.fromEntries(ORDER.map((each) => [each, colourOf(NAMES[each])])) as Record<Colour, string>, [theme.value, matchMedia("(prefers-color-scheme: dark)").matches]);
+  const colours = useMemo(() => Object.fromEntries(ORDER.map((each) => [each, colourOf(NAMES[each])])) as Record<Colour, string>, [dark.value]);
   useEffect(() => {
     const element = canvas.current;
     if (element && done) draw(element, store, colours);

@@ -18,13 +18,16 @@ interface Measure {
   value: (use: Use) => number;
   words: (value: number) => string;
   limit: (resources: Resources) => number;
+  steps?: number[];
 }
+
+const BINARY = Array.from({ length: 45 }, (_, power) => 2 ** power);
 
 const MEASURES: Measure[] = [
   { name: "CPU", value: (use) => use.cpu_percent, words: (value) => `${value.toFixed(value < 10 ? 1 : 0)} %`, limit: ({ cpus }) => cpus * 100 },
-  { name: "Memory", value: (use) => use.memory_bytes, words: bytes, limit: ({ memory_mb }) => memory_mb * MEGABYTE },
+  { name: "Memory", value: (use) => use.memory_bytes, words: bytes, limit: ({ memory_mb }) => memory_mb * MEGABYTE, steps: BINARY },
   { name: "Processes", value: (use) => use.processes, words: (value) => String(Math.round(value)), limit: ({ pids }) => pids },
-  { name: "Disk", value: (use) => use.disk_bytes, words: bytes, limit: ({ disk_mb }) => disk_mb * MEGABYTE },
+  { name: "Disk", value: (use) => use.disk_bytes, words: bytes, limit: ({ disk_mb }) => disk_mb * MEGABYTE, steps: BINARY },
 ];
 
 export function UsePanel({ store }: { store: SandboxStore }) {
@@ -57,7 +60,7 @@ export function UsePanel({ store }: { store: SandboxStore }) {
   return (
     <div class="use-panel" tabIndex={0} role="region" aria-label="Use">
       <div class="charts">
-        {MEASURES.map((measure) => <Chart key={measure.name} name={measure.name} samples={seen} value={measure.value} words={measure.words} limit={measure.limit(resources)} />)}
+        {MEASURES.map((measure) => <Chart key={measure.name} name={measure.name} samples={seen} value={measure.value} words={measure.words} limit={measure.limit(resources)} steps={measure.steps} />)}
       </div>
       {Object.keys(enforcement).length > 0 && (
         <section class="card enforcement" aria-label="What holds its limits">
