@@ -122,7 +122,7 @@ node_silent = Gauge(
     "cloche_node_silent_seconds",
     "Since the last sign of life of a node that is neither drained nor lost; 3600 = that, or longer.",
     "spawner",
-    {"node": None},
+    {"name": None},
 )
 
 blobs_stored = Counter("cloche_blobs_stored", "Contents that were new to the store.", "file_watcher")

@@ -58,6 +58,16 @@ def test_every_query_sorts_by_labels_that_its_figures_have(query: str) -> None:
         assert {each.strip() for each in grouped.split(",")} <= known
 
 
+def test_no_figure_has_a_label_that_its_target_has() -> None:
+    """Prometheus would call it `exported_…`, and whoever sorts by it would be told of the target instead."""
+    config = yaml.safe_load((HERE / "prometheus.yml").read_text())
+    given = {"job", "instance"}
+    for target in (each for job in config["scrape_configs"] for each in job["static_configs"]):
+        given |= set(target.get("labels", {}))
+    assert given > {"job", "instance"}
+    assert {name: labels & given for name, labels in shown().items() if labels & given} == {}
+
+
 def test_every_figure_is_on_the_dashboard() -> None:
     drawn = {name for query in queries() for name in WORD.findall(query)}
     missing = [

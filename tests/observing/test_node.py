@@ -228,6 +228,8 @@ async def test_a_real_prometheus_finds_every_target_up(up: Up, tmp_path: Path) -
         await _answered(f"{api}/query?query=up==1")
         seen = await _answered(f"{api}/query?query=cloche_service_ready")
         assert {each["metric"]["job"] for each in seen} == {"cloche"}
+        silent = await _answered(f"{api}/query?query=cloche_node_silent_seconds")
+        assert [(each["metric"]["name"], each["metric"]["node"]) for each in silent] == [("local", "local")]
         rules = (await get(f"{api}/rules")).json()["data"]["groups"][0]["rules"]
         assert {each["health"] for each in rules} <= {"ok", "unknown"}
 
