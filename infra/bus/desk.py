@@ -9,8 +9,15 @@ from contracts import codec, subjects
 from contracts.errors import ClocheError, Invalid
 from contracts.message import Order
 from contracts.queries import Reply
+from infra.observing import about, denials
 
 Asked = TypeVar("Asked", bound=Order)
+
+
+def failed(error: ClocheError) -> bytes:
+    """The answer that tells it."""
+    denials.failed(about.service.get(), error.code)
+    return codec.encode(Reply(failure=error.failure()))
 
 
 class Desk(Generic[Asked]):
@@ -34,4 +41,4 @@ class Desk(Generic[Asked]):
             served = await self._serve(address.sandbox, request)
             return codec.encode(Reply(result=msgspec.Raw(codec.encode(served))))
         except ClocheError as error:
-            return codec.encode(Reply(failure=error.failure()))
+            return failed(error)

@@ -15,12 +15,14 @@ from contracts.streams import CRASH_LIMIT, DELIVERY_LIMIT
 from infra import clock
 from infra.bus.connection import Bus
 from infra.bus.publisher import append
+from infra.observing import denials
 from infra.observing.orders import taken
 
 logger = logging.getLogger(__name__)
 
 FIRST_DELAY_S = 0.5
 LONGEST_DELAY_S = 30.0
+INTERNAL = 500
 
 Handler = Callable[[str, bytes], Awaitable[None]]
 """Called with subject and payload."""
@@ -47,6 +49,8 @@ class GivenBack(Exception):
 class Outcome(StrEnum):
     ACKED = "acked"
     LATER = "later"
+    REFUSED = "refused"
+    """A dead letter, too, but of an order that was understood: whoever sent it can do something about it."""
     DEAD = "dead"
 
 
@@ -104,7 +108,7 @@ async def _settle(
     async with working(msg, ack_wait_s / 2):
         if msg.metadata.num_delivered > CRASH_LIMIT and _age_s(msg) >= waits_s:
             failure = Invalid(f"given up after {CRASH_LIMIT} deliveries").failure()
-            return await _give_up(bus, msg, dead_letter, failure)
+            return await _give_up(bus, msg, dead_letter, failure, Outcome.DEAD)
         try:
             await handle(msg.subject, msg.data)
         except asyncio.CancelledError:
@@ -117,14 +121,14 @@ async def _settle(
             count = failures.add(msg)
             if not error.retryable or count >= DELIVERY_LIMIT:
                 failures.forget(msg)
-                return await _give_up(bus, msg, dead_letter, error.failure())
+                return await _give_up(bus, msg, dead_letter, error.failure(), _end_by(error))
             logger.info("%s: again later: %.300s", msg.subject, error.message)
             await _tell(msg.nak(delay_s(count)))
             return Outcome.LATER
         except Exception as error:
             logger.exception("%s: a bug in the handler", msg.subject)
             failure = Failure(code="INTERNAL", message=f"the handler failed: {type(error).__name__}")
-            return await _give_up(bus, msg, dead_letter, failure)
+            return await _give_up(bus, msg, dead_letter, failure, Outcome.DEAD)
         failures.forget(msg)
         await _tell(msg.ack())
         return Outcome.ACKED
@@ -138,7 +142,13 @@ def delay_s(delivered: int) -> float:
     return float(min(FIRST_DELAY_S * 2 ** (delivered - 1), LONGEST_DELAY_S))
 
 
-async def _give_up(bus: Bus, msg: Msg, dead_letter: DeadLetters, failure: Failure) -> Outcome:
+def _end_by(error: ClocheError) -> Outcome:
+    """An order that nobody can read is as bad as one that a service fails at: something is wrong with a program."""
+    is_refusal = error.http_status < INTERNAL and not isinstance(error, Invalid)
+    return Outcome.REFUSED if is_refusal else Outcome.DEAD
+
+
+async def _give_up(bus: Bus, msg: Msg, dead_letter: DeadLetters, failure: Failure, end: Outcome) -> Outcome:
     """The letter is stored before the message is let go: a crash between the two writes the same letter again."""
     meta = msg.metadata
     try:
@@ -152,7 +162,8 @@ async def _give_up(bus: Bus, msg: Msg, dead_letter: DeadLetters, failure: Failur
         return Outcome.LATER
     logger.warning("%s: dead letter: %.300s", msg.subject, failure.message)
     await _tell(msg.term())
-    return Outcome.DEAD
+    denials.failed(bus.service, failure.code)
+    return end
 
 
 async def _tell(answer: Awaitable[None]) -> None:

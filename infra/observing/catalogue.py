@@ -1,12 +1,15 @@
 """Every figure of every service. A dashboard, an alert and the page of docs may name these and no others."""
 
 from contracts import subjects
+from contracts.errors import BY_CODE
 from contracts.events.health import DeathCause
 from infra.observing.figures import Counter, Gauge, Histogram
 
 SERVICES = ("spawner", "executor", "file_watcher", "health_monitor", "replay", "guardian", "egress", "agent", "gateway")
 METHODS = ("GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE")
 LONG_S = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0)
+DENIED = (401, 403, 429)
+"""Of HTTP: whoever asked may not, or not so much. Other failures are no denials."""
 BUS = "bus"
 PROCESS = "process"
 
@@ -25,15 +28,22 @@ orders_pulled = Counter("cloche_orders_pulled", "Orders that were taken from the
 orders_in_hand = Gauge("cloche_orders_in_hand", "Orders that are being carried out.", BUS, {"service": SERVICES})
 orders_settled = Counter(
     "cloche_orders_settled",
-    "How orders ended: acked, given back for later, dead letter, or given back by a service that ends.",
+    "How orders ended: acked, given back for later, refused with a reason, given up by a service that cannot"
+    " (`dead`), or given back by one that ends.",
     BUS,
-    {"service": SERVICES, "outcome": ("acked", "later", "dead", "cancelled")},
+    {"service": SERVICES, "outcome": ("acked", "later", "refused", "dead", "cancelled")},
 )
 order_wait = Histogram(
     "cloche_order_wait_seconds", "From when an order was stored until it was begun.", BUS, {"service": SERVICES}
 )
 order_seconds = Histogram(
     "cloche_order_seconds", "From when an order was begun until it was settled.", BUS, {"service": SERVICES}
+)
+denials = Counter(
+    "cloche_denials",
+    "What was asked of a service by somebody who may not, or not so much, by the code of the refusal.",
+    BUS,
+    {"service": SERVICES, "code": [code for code, error in BY_CODE.items() if error.http_status in DENIED]},
 )
 queue_depth = Gauge("cloche_queue_depth", "Orders that wait in the queue of a consumer.", BUS, {"durable": None})
 queue_unsettled = Gauge(

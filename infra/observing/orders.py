@@ -12,6 +12,7 @@ from infra.observing import catalogue, spans, tracing
 from infra.observing.about import Order, about
 
 CANCELLED = "cancelled"
+FAILED = ("refused", "dead")
 
 
 class Taken:
@@ -48,7 +49,7 @@ def _traced(order: Order, it: Taken, delivered: int) -> Iterator[None]:
             start,
             time.time_ns(),
             {**tracing.named(order.sandbox, order.command), **said},
-            failure=it.outcome if it.outcome == "dead" else "",
+            failure=it.outcome if it.outcome in FAILED else "",
             kind="consumer",
         )
 

@@ -17,6 +17,7 @@ from contracts import codec, files, subjects, transfers
 from contracts.errors import ClocheError, Invalid, SandboxCopyFailed
 from contracts.files import FileRequest, RemoveFile
 from contracts.queries import Reply
+from infra.bus import desk
 from infra.files.changing import make_directory, move_file, remove_file
 from infra.files.editing import edit_file
 from infra.files.entries import glob_files, list_files, stat_file
@@ -106,7 +107,7 @@ class FileTools:
             result = await self._obey(address.sandbox, address.verb, request)
             return codec.encode(Reply(result=msgspec.Raw(codec.encode(result))))
         except ClocheError as error:
-            return codec.encode(Reply(failure=error.failure()))
+            return desk.failed(error)
 
     async def _obey(self, sandbox: str, verb: str, request: FileRequest) -> Struct:
         place = await self._places.of(sandbox)

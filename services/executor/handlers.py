@@ -17,6 +17,7 @@ from infra.bus.publisher import Expect
 from infra.journal import Journal
 from infra.keeper import protocol
 from infra.lifecycles import Lifecycles
+from infra.observing import denials
 from infra.sandbox.base import Provider
 from infra.sandbox.way_out import way_out
 from infra.target import Target
@@ -141,6 +142,7 @@ class Executor:
         rejected = CommandRejected(exec=exec_id, failure=refusal.failure(), cause=refusal.message)
         written = self._journal.write(sandbox, rejected, id=f"{sandbox}.{exec_id}.rejected", command=exec_id)
         await self._journal.append(written, expect=Expect(subjects.told_of(sandbox, exec_id), 0))
+        denials.failed(self._bus.service, refusal.code)
 
     async def _state(self, sandbox: str) -> SandboxState | None:
         """What is followed live is a moment old, so anything but `running` is looked up in the log itself."""

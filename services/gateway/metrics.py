@@ -7,7 +7,8 @@ from typing import Any
 from litestar import MediaType, Request, Response, get
 
 from contracts.access import Principal, Role
-from infra.observing import catalogue
+from contracts.errors import ClocheError, Forbidden, TooManyRequests, Unauthenticated
+from infra.observing import catalogue, denials
 from infra.observing.exposition import CONTENT_TYPE_LATEST, exposition
 from services.gateway.desk import require
 
@@ -18,6 +19,12 @@ def answered(method: str, route: str, status: int, seconds: float) -> None:
     """`route` is its template, never a path that somebody asked for: those are without end."""
     catalogue.requests.add(method, route, str(status))
     catalogue.request_seconds.observe(seconds, route)
+
+
+def refused(error: ClocheError) -> None:
+    """What the gateway itself does not allow. What services behind it refuse, they count."""
+    if isinstance(error, Unauthenticated | Forbidden | TooManyRequests):
+        denials.failed("gateway", error.code)
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from contracts.errors import ClocheError, Invalid
 from contracts.http import moments
 from contracts.http.problems import MEDIA_TYPE, Problem
 from contracts.ids import TOKEN_PATTERN
+from services.gateway import metrics
 
 logger = logging.getLogger(__name__)
 
@@ -51,6 +52,7 @@ def problem_of(error: ClocheError, path: str | None = None) -> Problem:
 
 
 def answer(error: ClocheError, path: str | None = None, headers: Mapping[str, str] | None = None) -> Response[Problem]:
+    metrics.refused(error)
     return Response(
         problem_of(error, path),
         status_code=error.http_status,

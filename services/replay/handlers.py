@@ -8,6 +8,7 @@ import msgspec
 from contracts import codec
 from contracts.errors import ClocheError, Invalid
 from contracts.queries import QUERIES, Reply
+from infra.bus import desk
 
 Answers = Mapping[str, Callable[[Any], Awaitable[msgspec.Struct]]]
 """By the verb of `cloche.rpc.state.<verb>`: takes its request, returns its answer, raises a `ClocheError`."""
@@ -29,4 +30,4 @@ class Historian:
             result = await self._answers[verb](codec.decode(raw or b"{}", QUERIES[verb]))
             return codec.encode(Reply(result=msgspec.Raw(codec.encode(result))))
         except ClocheError as error:
-            return codec.encode(Reply(failure=error.failure()))
+            return desk.failed(error)

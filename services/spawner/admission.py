@@ -10,6 +10,7 @@ from contracts.errors import QuotaExceeded
 from contracts.spec import SandboxSpec
 from contracts.state import SandboxState
 from infra import clock
+from infra.observing import denials
 from infra.usage import Usage
 
 
@@ -57,4 +58,7 @@ class ByQuota:
             raise refusal
 
     async def verdict(self, sandbox: str, sequence: int) -> QuotaExceeded | None:
-        return (await self._usage.reached(sequence)).verdict(sandbox)
+        refusal = (await self._usage.reached(sequence)).verdict(sandbox)
+        if refusal is not None:
+            denials.failed("spawner", refusal.code)
+        return refusal

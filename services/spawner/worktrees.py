@@ -16,6 +16,7 @@ from contracts.queries import Reply
 from contracts.spec import GitWorktree, Isolation, SandboxSpec
 from contracts.state import SandboxState, Status
 from contracts.worktrees import MAX_DIFF_BYTES, REQUESTS, CommitWorktree, DiffWorktree, WorktreeCommit, WorktreeDiff
+from infra.bus import desk
 from infra.journal import Journal
 from infra.sandbox.base import Provider
 from infra.worktree.checkout import look
@@ -76,9 +77,9 @@ class Worktrees:
             result = await self._obey(address.sandbox, request)
             return codec.encode(Reply(result=msgspec.Raw(codec.encode(result))))
         except ClocheError as error:
-            return codec.encode(Reply(failure=error.failure()))
+            return desk.failed(error)
         except OSError as error:
-            return codec.encode(Reply(failure=SandboxCopyFailed(str(error)).failure()))
+            return desk.failed(SandboxCopyFailed(str(error)))
 
     async def _obey(self, sandbox: str, request: Order) -> WorktreeDiff | WorktreeCommit:
         state = await self._present(sandbox)

@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 
 from contracts import streams
-from contracts.errors import Invalid, Unavailable
+from contracts.errors import Invalid, QuotaExceeded, SandboxCreationFailed, SandboxNotFound, Unavailable
 from contracts.streams import COMMANDS_STREAM, DELIVERY_LIMIT, ConsumerSpec
 from infra.bus import consumer, reader, settle
 from infra.bus.connection import Bus
 from infra.bus.publisher import append
 from infra.bus.settle import Handler
+from infra.observing import catalogue
 from tests.bus.servers import dead_letter, nats_in, stored, until
 
 SPEC = next(spec for spec in streams.node_consumers("local") if spec.durable == "spawner-local")
@@ -107,6 +108,35 @@ async def test_a_poison_message_ends_as_one_dead_letter_and_stalls_nothing(tmp_p
         assert told["subject"] == "cloche.cmd.local.sb.sandbox.first"
         assert "secret" not in told["why"]
         assert len(calls) == 2
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome", "denied"),
+    [
+        (QuotaExceeded("too much"), "refused", 1),
+        (SandboxNotFound("no such"), "refused", 0),
+        (Invalid("no order"), "dead", 0),
+        (SandboxCreationFailed("no engine"), "dead", 0),
+        (ZeroDivisionError(), "dead", 0),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
+)
+async def test_what_a_sender_can_mend_is_told_apart_from_what_somebody_should_look_at(
+    tmp_path: Path, error: Exception, outcome: str, denied: int
+) -> None:
+    ends, denials = (catalogue.orders_settled.of("spawner", outcome), catalogue.denials.of("spawner", "QUOTA_EXCEEDED"))
+    before = (ends.value, denials.value)
+
+    async def handle(subject: str, raw: bytes) -> None:
+        raise error
+
+    async with nats_in(tmp_path) as server:
+        bus, client, admin = [await server.connect(user) for user in ("spawner", "client", "admin")]
+        await order(client, "first")
+        async with running(bus, handle):
+            await until(lambda: ends.value == before[0] + 1)
+        assert await stored(admin) == 1, "its letter"
+    assert denials.value == before[1] + denied
 
 
 async def test_a_retryable_failure_comes_again_and_then_succeeds(

@@ -16,6 +16,7 @@ import pytest
 import pytest_asyncio
 import yaml
 
+from contracts.errors import QuotaExceeded, SandboxPathDenied
 from contracts.events.agent import AgentApprovalRequested
 from infra.client import Cloche, Sandbox
 from infra.ports import free_port
@@ -106,6 +107,7 @@ async def process(*argv: str, log: Path, env: dict[str, str] | None = None) -> A
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def up(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Up]:
     found = Up(tmp_path_factory.mktemp("observed"))
+    (found.data / "cloche.toml").write_text("[quotas.projects.full]\nsandboxes = 0\n")
     async with process(sys.executable, "-m", "services.cli", "up", log=found.log, env=found.values()):
         await get(f"{found.url}/healthz")
         yield found
@@ -172,6 +174,24 @@ async def test_a_request_that_is_denied_is_counted(up: Up) -> None:
         await sandbox.run(["curl", "-s", "-m", "20", "-o", "/dev/null", "http://nowhere.test/"])
         await until_told(sandbox, "network.denied")
     assert await figure(up, line) == before + 1
+
+
+async def test_whoever_may_not_is_counted_by_the_service_that_says_so_and_no_order_of_theirs_is_a_fault(up: Up) -> None:
+    dead = 'cloche_orders_settled_total{outcome="dead",service="spawner"}'
+    before = await figure(up, dead)
+    async with Cloche.connect(settings_in(up.data)) as cloche:
+        with pytest.raises(QuotaExceeded):
+            await cloche.create({"project_id": "full"})
+        sandbox = await cloche.create(id="sb-nosy")
+        with pytest.raises(SandboxPathDenied):
+            await sandbox.files.read("../status.json")
+    await until_shown(
+        up,
+        'cloche_denials_total{code="QUOTA_EXCEEDED",service="spawner"} 1.0',
+        'cloche_denials_total{code="SANDBOX_PATH_DENIED",service="executor"} 1.0',
+        'cloche_orders_settled_total{outcome="refused",service="spawner"} 1.0',
+    )
+    assert await figure(up, dead) == before
 
 
 async def test_a_death_and_the_recovery_from_it_are_counted(up: Up) -> None:

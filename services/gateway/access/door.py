@@ -146,6 +146,7 @@ def _traceparent(scope: Scope) -> str | None:
 
 
 async def _refuse(scope: Scope, answer: Answer, error: ClocheError) -> None:
+    metrics.refused(error)
     headers = [(b"content-type", MEDIA_TYPE.encode())]
     headers += [(key.encode(), value.encode()) for key, value in headers_of(error).items()]
     body = msgspec.json.encode(problem_of(error, scope["path"]))

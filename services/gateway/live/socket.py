@@ -10,6 +10,7 @@ from msgspec import Struct
 from contracts.access import Principal
 from contracts.errors import ClocheError
 from contracts.http.problems import MEDIA_TYPE
+from services.gateway import metrics
 from services.gateway.live.ending import Left
 from services.gateway.live.frames import encode
 from services.gateway.live.items import Item, header_of
@@ -32,6 +33,7 @@ class Socket:
 
     async def refuse(self, error: ClocheError) -> None:
         """Instead of `accept`: an answer as to any other request."""
+        metrics.refused(error)
         body = encode(problem_of(error, self._socket.scope["path"]))
         headers = [(b"content-type", MEDIA_TYPE.encode()), (b"content-length", str(len(body)).encode())]
         headers += [(key.encode(), value.encode()) for key, value in headers_of(error).items()]

@@ -223,8 +223,22 @@ async def test_figures_are_for_admins(tmp_path: Path) -> None:
             assert figures.headers["content-type"] == CONTENT_TYPE_LATEST
             text = figures.text
             assert 'cloche_gateway_requests_total{method="GET",route="/metrics",status="403"} 1.0' in text
+            assert 'cloche_denials_total{code="FORBIDDEN",service="gateway"} 1.0' in text
             assert 'cloche_bus_connected{service="gateway"} 1.0' in text
             assert "/no/such" not in text
+
+
+async def test_whoever_is_kept_out_is_counted_also_from_what_is_no_request(tmp_path: Path) -> None:
+    upgrade = {
+        "connection": "Upgrade", "upgrade": "websocket", "sec-websocket-version": "13",
+        "sec-websocket-key": "dGhlIHNhbXBsZSBub25jZQ==",
+    }  # fmt: skip
+    async with door_in(tmp_path) as gateway, nobody(gateway) as stranger:
+        assert (await stranger.get("/api/v1/session")).status_code == 401
+        assert (await stranger.get("/ws/sandboxes/sb", headers=upgrade)).status_code == 401
+        async with gateway.client(gateway.token(Role.ADMIN)) as client:
+            text = (await client.get("/metrics")).text
+        assert 'cloche_denials_total{code="UNAUTHENTICATED",service="gateway"} 2.0' in text
 
 
 async def test_what_takes_long_ends_with_the_token_that_it_was_begun_with(tmp_path: Path) -> None:
