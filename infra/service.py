@@ -75,12 +75,13 @@ def main(make_app: MakeApp, *, is_for_all: bool = False) -> None:
 
 
 async def _serve(app: App, settings: Settings) -> None:
+    place = presence().expect(app.name)
+
     def ready() -> None:
-        presence().is_ready(app.name)
+        place.is_ready = True
         print(f"{app.name}: ready", file=sys.stderr, flush=True)  # noqa: T201
 
     about.service.set(app.name)
-    presence().expect(app.name)
     # The gateway has an address already.
     elsewhere = getattr(app, "has_own_figures", False)
     async with endpoint(Metrics() if elsewhere else settings.metrics), exporting(settings):

@@ -96,7 +96,7 @@ slots = Counter(
     {"result": ("hit", "miss")},
 )
 slots_ready = Gauge("cloche_keeper_slots_ready", "Prepared slots that wait.", "executor")
-keeper_up = Gauge("cloche_keeper_up", "1 while the keeper answers.", "executor")
+keeper_up = Gauge("cloche_keeper_up", "1 while the keeper answers.", "executor", fold=min)
 keepers_lost = Counter("cloche_keepers_lost", "Keepers that went away while they were needed.", "executor")
 
 sandboxes = Gauge(
@@ -147,10 +147,13 @@ store_bytes = Gauge("cloche_store_bytes", "Bytes of a stream in the store.", "re
 store_messages = Gauge("cloche_store_messages", "Messages of a stream in the store.", "replay", {"stream": None})
 store_limit = Gauge("cloche_store_limit_bytes", "What it may have; 0 = no limit.", "replay", {"stream": None})
 checkpoint_age = Gauge(
-    "cloche_audit_checkpoint_age_seconds", "Since the last checkpoint while events wait for the next; else 0.", "replay"
+    "cloche_audit_checkpoint_age_seconds",
+    "Since the last checkpoint while events wait for the next; else 0.",
+    "replay",
+    fold=max,
 )
 unproven = Gauge("cloche_audit_unproven_events", "Events after the last checkpoint.", "replay")
-audit_trouble = Gauge("cloche_audit_trouble", "1 while nothing can be proven.", "replay")
+audit_trouble = Gauge("cloche_audit_trouble", "1 while nothing can be proven.", "replay", fold=max)
 
 findings = Counter(
     "cloche_guardian_findings",
@@ -168,7 +171,7 @@ egress_bytes = Counter(
 
 runs_open = Gauge("cloche_agent_runs_open", "Runs of agents that are not over, of this node.", "agent")
 approvals_pending = Gauge("cloche_approvals_pending", "Tool calls that wait for somebody's leave.", "agent")
-approvals_oldest = Gauge("cloche_approvals_oldest_seconds", "How long the oldest of them waits.", "agent")
+approvals_oldest = Gauge("cloche_approvals_oldest_seconds", "How long the oldest of them waits.", "agent", fold=max)
 
 requests = Counter(
     "cloche_gateway_requests",

@@ -15,15 +15,20 @@ MOST_CHILDREN = 500
 SHORT_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 
 
+Fold = Callable[[Iterable[float]], float]
+"""`sum`, `min` or `max`."""
+
+
 class Number:
     """One line of a counter or gauge. On a hot path hold it and add to `value`."""
 
-    __slots__ = ("asks", "value")
+    __slots__ = ("_fold", "asks", "value")
 
-    def __init__(self) -> None:
+    def __init__(self, fold: Fold = sum) -> None:
+        self._fold = fold
         self.value: float = 0
         self.asks: tuple[Callable[[], float], ...] = ()
-        """Of those who know it anyway: each adds what it has."""
+        """Of those who know it anyway."""
 
     def add(self, amount: float = 1) -> None:
         self.value += amount
@@ -32,7 +37,7 @@ class Number:
         self.value = value
 
     def now(self) -> float:
-        return self.value + sum(ask() for ask in self.asks)
+        return self.value + (self._fold([ask() for ask in self.asks]) if self.asks else 0)
 
 
 class Spread:
@@ -126,6 +131,14 @@ class Gauge(_Numbers):
     """Goes up and down."""
 
     kind = "gauge"
+
+    def __init__(self, name: str, words: str, owner: str, labels: Labels | None = None, *, fold: Fold = sum) -> None:
+        """`fold`: of what several know who are in one process, as partitions are."""
+        super().__init__(name, words, owner, labels)
+        self._fold = fold
+
+    def _make(self) -> Number:
+        return Number(self._fold)
 
     def set(self, value: float, *values: str) -> None:
         self.of(*values).value = value

@@ -102,10 +102,10 @@ async def _supervise(app: App, ready: asyncio.Event) -> None:
     """
     failures = 0
     about.service.set(app.name)
-    presence().expect(app.name)
+    place = presence().expect(app.name)
 
     def is_ready() -> None:
-        presence().is_ready(app.name)
+        place.is_ready = True
         ready.set()
 
     while True:
@@ -118,7 +118,7 @@ async def _supervise(app: App, ready: asyncio.Event) -> None:
             words = repr(errors.exceptions[0])
             logger.exception("%s failed; starting it again", app.name)
         failures += 1
-        presence().is_away(app.name)
+        place.is_ready = False
         catalogue.restarts.add(app.name)
         if failures == START_ATTEMPTS and not ready.is_set():
             raise Unavailable(f"{app.name} does not start: {words}")

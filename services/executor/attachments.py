@@ -86,6 +86,7 @@ class Attachments:
         self._client: KeeperClient | None = None
         self._tasks: asyncio.TaskGroup | None = None
         self._attached: dict[str, Attachment] = {}
+        self._slots = figures.Slots()
         self.ready = asyncio.Event()
 
     async def with_keeper(self, ask: Callable[[KeeperClient], Awaitable[T]]) -> T:
@@ -141,7 +142,7 @@ class Attachments:
             for listed in await client.list():
                 self._find_again(client, await client.info(listed.exec))
             self._client = client
-            tasks.create_task(figures.watch_slots(client))
+            tasks.create_task(self._slots.watch(client))
             self.ready.set()
             await client.closed()
             raise Unavailable("the keeper has gone")

@@ -2,6 +2,7 @@
 
 from infra.keeper.client import KeeperClient
 from infra.keeper.frame import Frame, Kind
+from infra.keeper.protocol import Greeting
 from infra.observing import about, catalogue
 from infra.observing.figures import Number
 from infra.observing.polling import poll
@@ -10,16 +11,27 @@ ENDS = frozenset({Kind.EXIT, Kind.LOST, Kind.FAILED})
 _NAMES = {Kind.STDOUT: "stdout", Kind.STDERR: "stderr", Kind.PTY: "pty"}
 
 
-async def watch_slots(keeper: KeeperClient) -> None:
-    """For ever, until cancelled. The keeper's own counts: they begin anew with each keeper."""
+class Slots:
+    """What the keepers of one data folder tell of their slots, one keeper after another."""
 
-    async def look() -> None:
-        told = await keeper.hello()
-        catalogue.slots_ready.set(told.slots_ready)
-        catalogue.slots.of("hit").value = told.slot_hits
-        catalogue.slots.of("miss").value = told.slot_misses
+    def __init__(self) -> None:
+        self._told: Greeting | None = None
 
-    await poll(look)
+    async def watch(self, keeper: KeeperClient) -> None:
+        """For ever, until cancelled."""
+
+        async def look() -> None:
+            self.take(await keeper.hello())
+
+        with catalogue.slots_ready.asking(lambda: self._told.slots_ready if self._told else 0):
+            await poll(look)
+
+    def take(self, told: Greeting) -> None:
+        """A keeper counts from its own beginning. Others may be counted in the same process."""
+        known = self._told if self._told is not None and self._told.instance == told.instance else None
+        catalogue.slots.add("hit", amount=told.slot_hits - (known.slot_hits if known else 0))
+        catalogue.slots.add("miss", amount=told.slot_misses - (known.slot_misses if known else 0))
+        self._told = told
 
 
 def begun(begun_ns: int) -> None:

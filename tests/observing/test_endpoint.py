@@ -55,11 +55,15 @@ async def test_figures_are_text_that_prometheus_takes(port: int) -> None:
 
 async def test_a_process_is_well_once_all_its_services_are_ready_and_connected(port: int, here: Presence) -> None:
     request = b"GET /healthz HTTP/1.1\r\n\r\n"
-    here.expect("executor")
+    executor = here.expect("executor")
     answer = await ask(port, request)
     assert status(answer) == 503
     assert json.loads(answer.partition(b"\r\n\r\n")[2])["ailing"] == ["executor"]
-    here.is_ready("executor")
+    executor.is_ready = True
+    assert status(await ask(port, request)) == 200
+    of_another_partition = here.expect("executor")
+    assert status(await ask(port, request)) == 503, "one of two that are called so"
+    of_another_partition.is_ready = True
     assert status(await ask(port, request)) == 200
     with here.connection("executor", lambda: False):
         assert status(await ask(port, request)) == 503
@@ -90,8 +94,7 @@ async def test_whoever_says_nothing_is_let_go(port: int, monkeypatch: pytest.Mon
 
 
 async def test_whoever_holds_every_place_and_says_nothing_keeps_nobody_from_asking(port: int, here: Presence) -> None:
-    here.expect("executor")
-    here.is_ready("executor")
+    here.expect("executor").is_ready = True
     held = [await asyncio.open_connection("127.0.0.1", port) for _ in range(2 * MOST_AT_A_TIME)]
     assert status(await ask(port, b"GET /healthz HTTP/1.1\r\n\r\n")) == 200
     for _, writer in held:

@@ -29,6 +29,19 @@ def test_what_several_know_is_added_up_and_gone_with_them() -> None:
     assert samples(gauge) == [((), 0)]
 
 
+def test_what_is_not_to_be_added_up_is_shown_as_the_worst_of_several() -> None:
+    up, age = Gauge("u", "u", "x", fold=min), Gauge("a", "a", "x", fold=max)
+    with up.asking(lambda: 1), up.asking(lambda: 0), age.asking(lambda: 7), age.asking(lambda: 500):
+        assert (samples(up), samples(age)) == ([((), 0)], [((), 500)])
+
+
+@pytest.mark.parametrize("figure", [catalogue.keeper_up, catalogue.audit_trouble, catalogue.checkpoint_age])
+def test_whatever_an_alert_compares_is_the_worst_of_several_partitions(figure: Gauge) -> None:
+    worst, other = (0, 1) if figure is catalogue.keeper_up else (1, 0)
+    with figure.asking(lambda: worst), figure.asking(lambda: other), figure.asking(lambda: worst):
+        assert samples(figure) == [((), worst)]
+
+
 def test_a_spread_counts_each_value_under_the_first_bound_that_holds_it() -> None:
     histogram = Histogram("h", "h", "x", bounds=(1.0, 2.0))
     for value in (-1.0, 1.0, 1.5, 7.0):
