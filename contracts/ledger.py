@@ -35,6 +35,8 @@ from contracts.state import SandboxState, Status
 
 MOST_GONE = 10_000
 """Removed sandboxes whose owners are remembered: the last costs of an agent may be told after its sandbox's end."""
+DIGITS = 9
+"""Of a sum of costs: ten times a tenth is one, which sums of fractions miss."""
 PERIODS_KEPT = 3
 """Of each account: clocks of different nodes, or one that jumps, may tell of a period that is just over."""
 
@@ -173,7 +175,7 @@ class Ledger:
             return
         for account in self._owners(sandbox):
             sums, period = self._spent.setdefault(account, {}), self.quotas.of(account).spend_per.at(at)
-            sums[period] = sums.get(period, 0) + cost_usd
+            sums[period] = round(sums.get(period, 0) + cost_usd, DIGITS)
             if len(sums) > PERIODS_KEPT:
                 del sums[next(iter(sums))]
 

@@ -177,10 +177,11 @@ KEPT = Use(sandboxes=1)
 
 def refusal(account: Account, quota: Quota, used: Use, wanted: Use) -> QuotaExceeded | None:
     """None where `wanted` fits beside what is used. What is not wanted more of is not looked at."""
+    then = used.plus(wanted)
     for resource in ("sandboxes", "cpus", "memory_mb"):
         limit, more = getattr(quota, resource), getattr(wanted, resource)
         have = getattr(used, resource)
-        if limit is not None and more > 0 and have + more > limit:
+        if limit is not None and more > 0 and getattr(then, resource) > limit:
             words = f"{_name(account)} has {_number(have)} of {_number(limit)} {_UNITS[resource]}"
             message = f"{words}, and this takes {_number(more)} more: {_TODO[resource]}, or have the quota raised"
             return _exceeded(account, resource, _number(have), _number(limit), message)

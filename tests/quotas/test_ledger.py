@@ -109,6 +109,16 @@ def test_cpus_and_memory_are_summed_exactly() -> None:
     assert "70 of 70 CPUs" in refused.message
 
 
+def test_what_fits_exactly_fits() -> None:
+    assert ledger(per_project(cpus=3.3), made("a", spec(cpus=1.1)), creating("b", spec(cpus=2.2))).verdict("b") is None
+
+
+def test_a_limit_is_reached_by_costs_that_add_up_to_it() -> None:
+    tenths = [spent("a", 0.1) for _ in range(10)]
+    assert ledger(per_project(spend_usd=1), made("a"), tenths).spent_out("a", NOON) is not None
+    assert ledger(per_project(spend_usd=1), made("a"), tenths[:9]).spent_out("a", NOON) is None
+
+
 def test_memory_is_a_limit_too() -> None:
     found = ledger(per_project(memory_mb=5000), made("a", spec(memory_mb=4096)))
     assert found.would_create(spec(memory_mb=904), "", NOON) is None
