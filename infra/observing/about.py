@@ -1,10 +1,10 @@
 """What is being worked on: for the words that are logged meanwhile, and for the spans."""
 
 import datetime
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import NamedTuple
+from typing import NamedTuple, ParamSpec, TypeVar
 
 import msgspec
 
@@ -70,3 +70,16 @@ def about(what: About | Order) -> Iterator[None]:
         yield
     finally:
         _current.reset(token)
+
+
+Args = ParamSpec("Args")
+Result = TypeVar("Result")
+
+
+async def speaking_of(
+    what: About, work: Callable[Args, Awaitable[Result]], *args: Args.args, **named: Args.kwargs
+) -> Result:
+    """For a task that is about one sandbox, whoever begins it. An order for that sandbox says more, and stays."""
+    here = current()
+    with about(here if isinstance(here, Order) and here.sandbox == what.sandbox else what):
+        return await work(*args, **named)

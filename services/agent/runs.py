@@ -14,6 +14,7 @@ from infra.bus.connection import Bus
 from infra.journal import Journal
 from infra.lifecycles import Lifecycles
 from infra.observing import catalogue
+from infra.observing.about import About, speaking_of
 from services.agent import record as records
 from services.agent.allowance import Allowance
 from services.agent.conductor import Conductor
@@ -87,7 +88,8 @@ class Runs:
         )
         self._looked[record.sandbox] = self._journal.node
         self._open[record.sandbox] = conductor
-        self._tasks.create_task(self._conduct(record.sandbox, conductor, standing))
+        run = About(record.sandbox, record.run)
+        self._tasks.create_task(speaking_of(run, self._conduct, record.sandbox, conductor, standing))
 
     def notice(self, state: SandboxState) -> None:
         """A sandbox that has come to this node may have a run that goes on here."""

@@ -14,6 +14,7 @@ from contracts.spec import UnknownHost
 from contracts.state import SandboxState, Status
 from infra.bus.connection import Bus
 from infra.journal import Journal
+from infra.observing.about import About, speaking_of
 from infra.resolving import Resolver
 from infra.settings import Settings
 from services.egress import leftovers
@@ -122,7 +123,7 @@ class Gates:
     def _make(self, state: SandboxState) -> SandboxGate:
         record = Record(self._pen, Ledger.begin(self._ledgers, state.sandbox))
         self._records[state.sandbox] = record
-        self._start(self._keep(record))
+        self._start(speaking_of(About(state.sandbox), self._keep, record))
         return SandboxGate(
             state,
             reach=self._reach,
@@ -139,7 +140,7 @@ class Gates:
         questions = self._questions.get(sandbox)
         if questions is None:
             questions = self._questions[sandbox] = Questions(self._bus, self._journal, sandbox)
-            self._start(questions.keep_time())
+            self._start(speaking_of(About(sandbox), questions.keep_time))
         return questions
 
     def _forget(self, sandbox: str) -> None:

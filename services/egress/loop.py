@@ -9,6 +9,7 @@ from contracts.errors import SandboxInvalidState, SandboxNotFound
 from contracts.spec import NetworkMode
 from contracts.state import SandboxState, Status
 from infra.netns.entrance import living
+from infra.observing.about import About, speaking_of
 from services.egress.attaching import Attachment, Tools
 
 ALIVE = frozenset({Status.RUNNING, Status.PAUSED})
@@ -91,7 +92,7 @@ class Attachments:
     def _begin(self, state: SandboxState, instance: str) -> _Kept:
         before = self._leave(state.sandbox)
         attachment = Attachment(self._tools, state, instance)
-        task = self._tasks.create_task(_keep_after(before, attachment))
+        task = self._tasks.create_task(speaking_of(About(state.sandbox), _keep_after, before, attachment))
         kept = self._kept[state.sandbox] = _Kept(attachment, task, state.lifecycle_sequence)
         return kept
 

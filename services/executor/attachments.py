@@ -220,15 +220,15 @@ class Attachments:
         self, client: KeeperClient, context: Context, attachment: Attachment, publish: Callable[[], Awaitable[bool]]
     ) -> None:
         """A record that cannot be published stays with the keeper, and must not stop the others."""
-        try:
-            with about(About(context.sandbox, context.exec)):
+        with about(About(context.sandbox, context.exec)):
+            try:
                 if not await attachment.unless_taken(publish):
                     await _forget(client, context)
-        except Unavailable:
-            raise
-        except Exception:
-            logger.exception("%s of %s cannot be published", context.exec, context.sandbox)
-            return
+            except Unavailable:
+                raise
+            except Exception:
+                logger.exception("%s of %s cannot be published", context.exec, context.sandbox)
+                return
         self._attached.pop(context.key, None)
 
     async def _publish(self, outlet: Outlet, context: Context, known: Published | None, first: int) -> bool:

@@ -17,6 +17,7 @@ from infra.bus.connection import Bus
 from infra.bus.freshness import STALE_S
 from infra.bus.publisher import Expect, append
 from infra.journal import Journal
+from infra.observing.about import About, speaking_of
 from services.executor.attachments import Attachments
 from services.executor.outlet import published, totals_in_log
 from services.executor.record import ORPHAN, key_of
@@ -61,7 +62,7 @@ class Orphans:
         while True:
             self._news.clear()
             for sandbox in [each for each, due in self._due.items() if due <= clock.now()]:
-                await self._try(sandbox)
+                await speaking_of(About(sandbox), self._try, sandbox)
             try:
                 async with asyncio.timeout(self._wait_s()):
                     await self._news.wait()

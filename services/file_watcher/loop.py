@@ -10,6 +10,7 @@ from contracts.errors import ClocheError, SandboxInvalidState, SandboxNotFound, 
 from contracts.recovery import is_restoring
 from contracts.state import SandboxState, Status
 from contracts.watch import Flush, Flushed
+from infra.observing.about import About, speaking_of
 from services.file_watcher.follower import Follower
 from services.file_watcher.places import Places
 from services.file_watcher.tools import Tools
@@ -71,9 +72,8 @@ class Followers:
             return await self._places.of(state)
 
         follower = Follower(self._tools, state, locate)
-        self._followed[state.sandbox] = _Followed(
-            follower, self._tasks.create_task(keep_following(follower, state.sandbox))
-        )
+        following = speaking_of(About(state.sandbox), keep_following, follower, state.sandbox)
+        self._followed[state.sandbox] = _Followed(follower, self._tasks.create_task(following))
 
     def _leave(self, sandbox: str) -> None:
         followed = self._followed.pop(sandbox, None)

@@ -13,6 +13,7 @@ from infra.bus.connection import Bus
 from infra.journal import Journal
 from infra.lifecycles import Lifecycles
 from infra.node_name import NodeName
+from infra.observing.about import About, speaking_of
 from infra.sandbox.base import Provider, ProviderEvent
 from infra.sandbox.providers import load_providers
 from infra.service import Ready
@@ -120,7 +121,7 @@ class Monitor:
             async for event in provider.events():
                 life = self._lives.get(event.sandbox)
                 if event.kind == "died" and life is not None and life.state.instance == event.instance:
-                    announcements.create_task(self._announce(life, event))
+                    announcements.create_task(speaking_of(About(event.sandbox), self._announce, life, event))
 
     async def _announce(self, life: Life, event: ProviderEvent) -> None:
         async with self._announcing:

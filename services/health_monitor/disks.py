@@ -10,6 +10,7 @@ from typing import NamedTuple
 from contracts.errors import ClocheError
 from contracts.spec import Isolation
 from contracts.state import SandboxState
+from infra.observing.about import About, speaking_of
 from infra.sandbox.base import Provider
 
 logger = logging.getLogger(__name__)
@@ -97,7 +98,7 @@ class Disks:
     async def _measure(self, state: SandboxState) -> None:
         begun = time.monotonic()
         self._put_off(state.sandbox, self._every_s)
-        task = asyncio.create_task(self._one(state, begun))
+        task = asyncio.create_task(speaking_of(About(state.sandbox), self._one, state, begun))
         await asyncio.wait({task}, timeout=SLOW_S)
         if not task.done():
             # At most one walk goes on beside the others: every one of them holds a thread.

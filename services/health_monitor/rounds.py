@@ -11,6 +11,7 @@ from typing import NamedTuple
 from contracts.errors import ClocheError
 from contracts.spec import Isolation
 from contracts.state import SandboxState
+from infra.observing.about import About, speaking_of
 
 logger = logging.getLogger(__name__)
 
@@ -59,7 +60,7 @@ class Rounds:
                 while self._turns and self._turns[0].at <= now:
                     turn = heapq.heappop(self._turns)
                     if self._lives.get(turn.sandbox, "") == turn.instance:
-                        looks.create_task(self._take(turn))
+                        looks.create_task(speaking_of(About(turn.sandbox), self._take, turn))
                 await self._pause(self._turns[0].at - now if self._turns else self._every_s)
 
     async def _pause(self, seconds: float) -> None:

@@ -19,6 +19,7 @@ from infra.client.orders import publish
 from infra.client.sandbox import Sandbox, settled
 from infra.journal import Journal
 from infra.lifecycles import Lifecycles
+from infra.observing.about import About, speaking_of
 from infra.sandbox.base import Provider
 from services.spawner.company import Company
 from services.spawner.flushing import Flushing
@@ -98,7 +99,7 @@ class Draining:
 
     async def _move_all(self) -> None:
         async with asyncio.TaskGroup() as tasks:
-            moves = [tasks.create_task(self._move(sandbox)) for sandbox in self._room.taken()]
+            moves = [tasks.create_task(speaking_of(About(each), self._move, each)) for each in self._room.taken()]
         if not all(move.result() for move in moves) or self._room.taken():
             return
         record = self._company.own

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from contracts.errors import ClocheError
 from contracts.state import Status
 from infra.lifecycles import Lifecycles
+from infra.observing.about import About, speaking_of
 
 logger = logging.getLogger(__name__)
 
@@ -29,7 +30,7 @@ class Unfinished:
 
     def later(self, sandbox: str, after_s: float) -> None:
         self._waiting[sandbox] = self._waiting.get(sandbox, 0) + 1
-        self._tasks.create_task(self._go_on(sandbox, after_s))
+        self._tasks.create_task(speaking_of(About(sandbox), self._go_on, sandbox, after_s))
 
     async def find(self, every_s: float = LOOK_AGAIN_S) -> None:
         """For ever: everything of this node that the log has half made, unless it is in hand or has its time set."""

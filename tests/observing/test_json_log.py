@@ -5,14 +5,17 @@ import datetime
 import json
 import logging
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from contracts.errors import SandboxCreationFailed
 from infra import asking
-from infra.observing.about import About, Order, about, service
+from infra.lifecycles import Lifecycles
+from infra.observing.about import About, Order, about, service, speaking_of
 from infra.observing.json_log import JsonFormatter
 from infra.secrets.redaction import Redactor
+from services.spawner.unfinished import Unfinished
 from tests.egress.vault import redactor_of
 
 NOW = datetime.datetime.now(datetime.UTC)
@@ -62,6 +65,40 @@ async def test_tasks_that_an_order_begins_speak_of_it_too(formatter: JsonFormatt
     with about(About("s-1", "c-1")):
         task = asyncio.create_task(say())
     assert (await task)["command"] == "c-1"
+
+
+async def test_a_task_about_a_sandbox_names_it_and_its_order_where_it_has_one(formatter: JsonFormatter) -> None:
+    async def say(word: str) -> dict[str, Any]:
+        return line(formatter, word)
+
+    def told(found: dict[str, Any]) -> tuple[str | None, str | None]:
+        return found.get("sandbox"), found.get("command")
+
+    order = Order("cloche.cmd.local.s-1.command.run", b'{"id": "c-1", "data": {}}', NOW)
+    assert told(await speaking_of(About("s-1"), say, "x")) == ("s-1", None)
+    with about(order):
+        assert told(await speaking_of(About("s-1"), say, "x")) == ("s-1", "c-1")
+        assert told(await speaking_of(About("s-2", "r-2"), say, "x")) == ("s-2", "r-2")
+
+
+async def test_what_a_service_says_of_a_sandbox_by_itself_names_it(
+    formatter: JsonFormatter, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nobody has ordered that: it is found unfinished, and gone on with."""
+    caplog.handler.setFormatter(formatter)
+    tried = asyncio.Event()
+
+    async def fail(_: str) -> None:
+        tried.set()
+        raise SandboxCreationFailed("no engine")
+
+    async with asyncio.TaskGroup() as tasks:
+        unfinished = Unfinished(tasks, "n1", cast("Lifecycles", ()))
+        unfinished.go_on = fail
+        unfinished.later("s-1", 0)
+        await tried.wait()
+    (said,) = [json.loads(each) for each in caplog.text.splitlines()]
+    assert (said["sandbox"], "no engine" in said["message"]) == ("s-1", True)
 
 
 def test_the_trace_and_the_service_of_the_task_are_told(formatter: JsonFormatter) -> None:
