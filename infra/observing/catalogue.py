@@ -134,6 +134,8 @@ node_silent = Gauge(
     "spawner",
     {"name": None},
 )
+disk_free = Gauge("cloche_disk_free_bytes", "Left on the disk of the data folder.", "spawner")
+disk_size = Gauge("cloche_disk_size_bytes", "What that disk has in all.", "spawner")
 
 blobs_stored = Counter("cloche_blobs_stored", "Contents that were new to the store.", "file_watcher")
 blob_bytes_stored = Counter("cloche_blob_bytes_stored", "Bytes of those contents.", "file_watcher")

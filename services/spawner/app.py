@@ -16,6 +16,7 @@ from infra.journal import Journal
 from infra.lost_orders import LostOrders
 from infra.node_name import NodeName
 from infra.observing import catalogue
+from infra.observing.disk import watch_disk
 from infra.observing.nodes import watch_nodes
 from infra.observing.queues import watch_ages, watch_queue
 from infra.sandbox.local.uids import UidRange, set_uid_range
@@ -99,6 +100,7 @@ def _show(parts: Parts, tasks: asyncio.TaskGroup) -> None:
         tasks.create_task(watch_queue(parts.bus, spec))
     tasks.create_task(watch_ages(parts.bus, (*shared_consumers(), *node_consumers(settings.node))))
     tasks.create_task(watch_nodes(parts.bus))
+    tasks.create_task(watch_disk(settings.data))
 
     def count(status: Status) -> int:
         return sum(state.status == status and state.node == settings.node for state in lifecycles)

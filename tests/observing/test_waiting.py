@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import shutil
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Coroutine
@@ -22,6 +23,7 @@ from infra.bus.puller import Puller
 from infra.journal import Journal
 from infra.nodes import NodeLog
 from infra.observing import catalogue, polling, tracing
+from infra.observing.disk import watch_disk
 from infra.observing.figures import Counter, Gauge, samples
 from infra.observing.lag import watch_lag
 from infra.observing.nodes import watch_nodes
@@ -120,6 +122,18 @@ async def test_the_size_of_the_store_is_the_servers_own_count(server: Server) ->
     async with running(watch_store(bus)):
         await until(lambda: value(catalogue.store_messages, "acme/OBJ_cloche_blobs") == 0)
     assert value(catalogue.store_bytes, "acme/CLOCHE_LOG") is not None
+
+
+async def test_the_disk_is_that_of_the_data_folder_and_one_that_is_gone_stops_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(polling, "_is_read", True)
+    async with running(watch_disk(tmp_path)):
+        await until(lambda: value(catalogue.disk_size) == shutil.disk_usage(tmp_path).total)
+    assert 0 < (value(catalogue.disk_free) or 0) <= (value(catalogue.disk_size) or 0)
+    with caplog.at_level("DEBUG", "infra.observing.polling"):
+        async with running(watch_disk(tmp_path / "gone")):
+            await until(lambda: "not known now" in caplog.text)
 
 
 async def test_a_window_is_counted_while_it_is_used_and_not_after(server: Server) -> None:
