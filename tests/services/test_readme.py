@@ -14,9 +14,12 @@ import pytest
 from tests.cli.shell import Shell
 from tests.services.node import ROOT, node_in
 
+README = ROOT / "README.md"
+PAGES = sorted((ROOT / "docs").rglob("*.md"))
+
 
 def python_blocks() -> list[str]:
-    return re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    return re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
 
 
 async def test_the_python_example_runs_and_prints_what_a_reader_expects(tmp_path: Path) -> None:
@@ -43,9 +46,10 @@ def shell_lines(path: Path) -> list[list[str]]:
     """What follows `cloche` in every line of its examples."""
     text = path.read_text().replace("\\\n", " ")
     blocks = re.findall(r"```(?:sh|console)?\n(.*?)```", text, re.DOTALL)
-    lines = (line.removeprefix("$ ") for block in blocks for line in block.splitlines())
-    found = (re.match(r"(?:\./)?cloche (.*)", line) for line in lines)
-    return [shlex.split(match[1], comments=True) for match in found if match]
+    lines = [line.removeprefix("$ ") for block in blocks for line in block.splitlines()]
+    lines += [line[4:] for line in text.splitlines() if line.startswith("    cloche ") and not line.endswith("&")]
+    found = (re.match(r"(?:\w+=\$\()?(?:\./)?cloche ([^:].*)", line) for line in lines)
+    return [shlex.split(match[1].replace(")", " "), comments=True) for match in found if match]
 
 
 @cache
@@ -68,9 +72,39 @@ def check(words: list[str]) -> None:
             assert re.search(rf"(?<![\w-]){option}(?![\w-])", told), f"{' '.join(words)}: {option}"
 
 
-@pytest.mark.parametrize(
-    "path", [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))], ids=lambda path: path.stem
-)
+@pytest.mark.parametrize("path", [README, *PAGES], ids=lambda path: path.stem)
 def test_every_command_in_the_examples_is_one_with_these_options(path: Path) -> None:
     for words in shell_lines(path):
         check(words)
+
+
+def links(page: Path) -> list[tuple[Path, str]]:
+    """What it links to in this repository, with the heading."""
+    found = re.findall(r"\]\(([^)\s]+)\)", page.read_text())
+    parted = (link.partition("#") for link in found if "://" not in link)
+    return [((page.parent / path).resolve() if path else page, anchor) for path, _, anchor in parted]
+
+
+def headings(page: Path) -> set[str]:
+    found = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in found}
+
+
+@pytest.mark.parametrize("page", [README, *PAGES], ids=lambda path: path.stem)
+def test_every_link_leads_somewhere(page: Path) -> None:
+    dead = [f"{path}#{anchor}" for path, anchor in links(page) if not path.exists()]
+    dead += [f"{path}#{anchor}" for path, anchor in links(page) if anchor and anchor not in headings(path)]
+    assert dead == []
+
+
+def test_every_page_is_reached_from_the_readme() -> None:
+    reached: set[Path] = set()
+    left = [README]
+    while left:
+        page = left.pop()
+        if page in reached:
+            continue
+        reached.add(page)
+        left += sorted(page.glob("*.md")) if page.is_dir() else []
+        left += [path for path, _ in links(page)] if page.suffix == ".md" else []
+    assert [page for page in PAGES if page not in reached] == []
