@@ -225,13 +225,17 @@ class Tls(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     key: Path | None = None
 
 
+LEAST_DISK_MB = 2048
+
+
 class Tenant(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What the store of a tenant may take of the servers. Absent = what they have."""
 
     max_memory_mb: Annotated[int, Meta(ge=1)] | None = None
-    max_disk_mb: Annotated[int, Meta(ge=2048)] | None = None
+    max_disk_mb: Annotated[int, Meta(ge=LEAST_DISK_MB)] | None = None
     """Orders and vitals have 1,280 of it set aside; each partition of a divided log has its part of it."""
-    max_streams: Annotated[int, Meta(ge=1)] | None = None
+    max_streams: Annotated[int, Meta(ge=7)] | None = None
+    """Without these seven there is no Cloche."""
     max_consumers: Annotated[int, Meta(ge=1)] | None = None
     max_connections: Annotated[int, Meta(ge=1)] | None = 1000
     """Of each of its users: a server takes 65,536 of all together, and then nobody's."""
@@ -297,6 +301,10 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         for name in (self.realm, *self.realms):
             if self.partitions > 1 and LIKE_A_PARTITION.fullmatch(name):
                 raise ValueError(f"a realm cannot be called {name!r}: partitions are called so")
+        for name, tenant in self.realms.items():
+            if tenant.max_disk_mb is not None and tenant.max_disk_mb < LEAST_DISK_MB * self.partitions:
+                least = f"{LEAST_DISK_MB} for each of {self.partitions} partitions"
+                raise ValueError(f"`realms.{name}.max_disk_mb` is too little: it takes {least}")
 
     @property
     def host_data(self) -> Path:

@@ -66,6 +66,8 @@ def test_what_a_host_has_once_is_shared_or_divided(tmp_path: Path) -> None:
         ("first_uid = 3000\nlast_uid = 9000", "too few"),
         ("[realms.'a/b']", "realms"),
         ("[realms.acme]\nmax_disk_mb = 1", "max_disk_mb"),
+        ("partitions = 4\n[realms.acme]\nmax_disk_mb = 8191", "acme.max_disk_mb.*2048 for each of 4"),
+        ("[realms.acme]\nmax_streams = 6", "max_streams"),
     ],
 )
 def test_what_cannot_be_is_refused_by_name(tmp_path: Path, text: str, words: str) -> None:
