@@ -90,3 +90,26 @@ async def test_what_happens_in_every_partition_is_heard_on_one_socket(
         assert json.loads(await socket.recv())["sandbox_id"] == name
         first = json.loads(await socket.recv())
         assert first["sandbox_id"] == name
+
+
+async def test_quotas_are_those_of_all_partitions_each_project_once_however_they_are_paged(
+    http: httpx.AsyncClient, note: GatewayNote
+) -> None:
+    for number in range(COUNT):
+        for project in ("everywhere", f"only-{number}"):
+            spec = {"project_id": project, "network": {"mode": "none"}}
+            made = await http.post("/", json={"id": named(number, project), "spec": spec}, params=WAIT)
+            assert made.status_code == 201, made.text
+    quotas = f"{note.address}/api/v1/quotas"
+    whole = (await http.get(quotas)).json()
+    used = {(line["kind"], line["name"]): line["used"]["sandboxes"] for line in whole["quotas"]}
+    assert used["project", "everywhere"] == COUNT
+    assert [used["project", f"only-{number}"] for number in range(COUNT)] == [1] * COUNT
+    paged, after = [], None
+    while True:
+        page = (await http.get(quotas, params={"limit": 1} | ({"after": after} if after else {}))).json()
+        paged += page["quotas"]
+        if not page["more"]:
+            break
+        after = f"{paged[-1]['kind']}:{paged[-1]['name']}"
+    assert paged == whole["quotas"]

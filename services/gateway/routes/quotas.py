@@ -7,7 +7,7 @@ from litestar.params import QueryParameter
 
 from contracts.access import Principal, Role
 from contracts.quotas import Account, GetQuotas, Kind, QuotaList
-from infra.client.quotas import quotas
+from infra.client.quotas import quotas_of_all
 from services.gateway.routes.params import Asked, Limit, TheDesk
 
 LONGEST_NAME = 200
@@ -31,7 +31,8 @@ async def get_quotas(
 
     Everything for an admin who may see every sandbox; for anybody else their own, and those of the token's projects.
     """
-    found = [await quotas(desk.bus, query) for query in _visible(request.user, after, limit)]
+    buses = [part.bus for part in desk.cloche.parts.values()]
+    found = [await quotas_of_all(buses, query) for query in _visible(request.user, after, limit)]
     return QuotaList(
         quotas=tuple(each for answer in found for each in answer.quotas),
         more=any(answer.more for answer in found),
