@@ -16,6 +16,7 @@ from contracts.errors import ClocheError, Invalid
 from contracts.http import moments
 from contracts.http.problems import MEDIA_TYPE, Problem
 from contracts.ids import TOKEN_PATTERN
+from infra.observing.about import About, about
 from services.gateway import metrics
 
 logger = logging.getLogger(__name__)
@@ -37,6 +38,11 @@ PATTERNS = {
     TOKEN_PATTERN: "letters, digits, '-' and '_', 64 at most",
     moments.PATTERN: "neither a sequence of the log nor a time such as 2026-01-31T12:00:00Z",
 }
+
+
+def named_in(path: Mapping[str, object]) -> About:
+    """What a request is about, by the parameters of its path."""
+    return About(str(path.get("sandbox_id", "")), str(path.get("exec_id", "")))
 
 
 def problem_of(error: ClocheError, path: str | None = None) -> Problem:
@@ -116,7 +122,8 @@ def _unreadable(request: Request[Any, Any, Any], error: msgspec.MsgspecError) ->
 
 
 def _failed(request: Request[Any, Any, Any], error: Exception) -> Response[Problem]:
-    logger.error("%s %s failed", request.method, request.url.path, exc_info=error)
+    with about(named_in(request.path_params)):
+        logger.error("%s %s failed", request.method, request.url.path, exc_info=error)
     return answer(ClocheError("the gateway failed; its log says why"), request.url.path)
 
 

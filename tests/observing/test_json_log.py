@@ -7,7 +7,10 @@ import logging
 from pathlib import Path
 from typing import Any, cast
 
+import httpx
 import pytest
+from litestar import Litestar, get
+from litestar.params import FromPath
 
 from contracts.errors import SandboxCreationFailed
 from infra import asking
@@ -15,6 +18,7 @@ from infra.lifecycles import Lifecycles
 from infra.observing.about import About, Order, about, service, speaking_of
 from infra.observing.json_log import JsonFormatter
 from infra.secrets.redaction import Redactor
+from services.gateway.problems import HANDLERS
 from services.spawner.unfinished import Unfinished
 from tests.egress.vault import redactor_of
 
@@ -99,6 +103,23 @@ async def test_what_a_service_says_of_a_sandbox_by_itself_names_it(
         await tried.wait()
     (said,) = [json.loads(each) for each in caplog.text.splitlines()]
     assert (said["sandbox"], "no engine" in said["message"]) == ("s-1", True)
+
+
+async def test_a_request_that_fails_at_the_gateway_names_what_its_path_does(
+    formatter: JsonFormatter, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.handler.setFormatter(formatter)
+
+    @get("/sandboxes/{sandbox_id:str}/commands/{exec_id:str}")
+    async def bug(sandbox_id: FromPath[str], exec_id: FromPath[str]) -> None:
+        raise ZeroDivisionError
+
+    web = Litestar([bug], exception_handlers=HANDLERS, logging_config=None)
+    transport = httpx.ASGITransport(web)  # type: ignore[arg-type]  # of Litestar's own spelling of ASGI
+    async with httpx.AsyncClient(transport=transport, base_url="http://x") as client:
+        assert (await client.get("/sandboxes/s-1/commands/e-1")).status_code == 500
+    (said,) = [told for each in caplog.text.splitlines() if (told := json.loads(each))["level"] == "error"]
+    assert (said["sandbox"], said["command"], said["service"]) == ("s-1", "e-1", "gateway")
 
 
 def test_the_trace_and_the_service_of_the_task_are_told(formatter: JsonFormatter) -> None:

@@ -11,6 +11,7 @@ from litestar.params import FromPath, SkipValidation
 
 from contracts.access import Principal
 from contracts.errors import ClocheError
+from infra.observing.about import about
 from services.gateway.desk import Desk
 from services.gateway.live.asked import asked_for
 from services.gateway.live.dividing import open_divided
@@ -21,6 +22,7 @@ from services.gateway.live.opening import Opened, open_events, open_sandbox
 from services.gateway.live.pulse import Beat, NoPulse
 from services.gateway.live.session import Session
 from services.gateway.live.socket import Socket
+from services.gateway.problems import named_in
 from services.gateway.routes.params import TheDesk
 
 logger = logging.getLogger(__name__)
@@ -63,7 +65,8 @@ async def _serve(
     except (Left, TakesNothing):
         return
     except Exception:
-        logger.exception("%s failed", asked.scope["path"])
+        with about(named_in(asked.path_params)):
+            logger.exception("%s failed", asked.scope["path"])
         raise
 
 
