@@ -20,7 +20,8 @@ from infra.bus.page import Entry
 logger = logging.getLogger(__name__)
 
 DAMAGED = subjects.event(subjects.NO_SANDBOX, "audit.damaged")
-LOST_FAULTS = frozenset({"missing", "lost", "truncated"})
+GONE_FAULTS = frozenset({"missing", "lost"})
+CUT_FAULT = "truncated"
 LISTED_AT_MOST = 1_000_000
 """Of lost sequences that the server is asked for one by one: a damaged length makes it claim any number."""
 LOOK_AGAIN_S = 5.0
@@ -41,6 +42,10 @@ class _Damaged(msgspec.Struct):
     first_sequence: int
     last_sequence: int
     fault: str
+
+    @property
+    def gap(self) -> Gap:
+        return Gap(self.first_sequence, self.last_sequence)
 
 
 class _Told(msgspec.Struct):
@@ -105,6 +110,8 @@ class Gaps:
     def __init__(self, bus: Bus) -> None:
         self._bus = weakref.ref(bus)
         self._known: list[Gap] = []
+        self._cut: list[Gap] = []
+        """What the auditor had seen where the log was cut: other events have those sequences since."""
         self._deleted = 0
         self._next_damage = 1
         self._looked_at = -LOOK_AGAIN_S
@@ -121,6 +128,11 @@ class Gaps:
         """Within a range, by what the server (`state` of STREAM.INFO) and the auditor say. Raises `Unavailable`."""
         await self._look(state)
         return clip(self._known, max(first, state["first_seq"]), last)
+
+    async def lost(self, state: dict[str, Any], first: int, last: int) -> list[Gap]:
+        """As `known`, in order, with what was there once: whole, though its sequences were given again."""
+        holes, begin = await self.known(state, first, last), max(first, state["first_seq"])
+        return sorted([*holes, *(gap for gap in self._cut if gap.first <= last and begin <= gap.last)])
 
     async def search(self, first: int, last: int) -> list[Gap]:
         """Within a range, by reading every sequence of it, unless this was done before. Raises `Unavailable`."""
@@ -164,11 +176,14 @@ class Gaps:
         return clip(merge(Gap(sequence, sequence) for sequence in set(told)), *everything)
 
     async def _reported(self) -> list[Gap]:
+        """What the auditor says is not there."""
         claims: list[Gap] = []
         more = True
         while more:
             found = await page.fetch(self._held(), DAMAGED, self._next_damage)
-            claims += [gap for entry in found.entries if (gap := _claim(entry))]
+            told = [damaged for entry in found.entries if (damaged := _damage(entry)) is not None]
+            claims += [damaged.gap for damaged in told if damaged.fault in GONE_FAULTS]
+            self._cut = merge([*self._cut, *(damaged.gap for damaged in told if damaged.fault == CUT_FAULT)])
             self._next_damage = found.entries[-1].seq + 1 if found.entries else self._next_damage
             more = found.pending > 0 and bool(found.entries)
         return claims
@@ -177,10 +192,9 @@ class Gaps:
 _by_bus: weakref.WeakKeyDictionary[Bus, Gaps] = weakref.WeakKeyDictionary()
 
 
-def _claim(entry: Entry) -> Gap | None:
+def _damage(entry: Entry) -> _Damaged | None:
     try:
         damaged = msgspec.json.decode(entry.data, type=_Told).data
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
-    lost = damaged.fault in LOST_FAULTS and damaged.first_sequence <= damaged.last_sequence
-    return Gap(damaged.first_sequence, damaged.last_sequence) if lost else None
+    return damaged if damaged.first_sequence <= damaged.last_sequence else None

@@ -121,8 +121,8 @@ def read(
 
     `on_gap` is told what the log lacks: sequences that retention has not removed. An unfiltered read (`[subjects.LOG]`)
     tells each in its place, and raises `LogGap` if there is nobody to tell. A filtered one tells every gap of its
-    range that is known, since nobody can say whose it was, and may tell it after its place; without `on_gap` it is
-    warned of, once in a process. Raises `Denied`.
+    range that is known, since nobody can say whose it was, and may tell it after its place, also one whose sequences
+    were given to other events since; without `on_gap` it is warned of, once in a process. Raises `Denied`.
     """
     stored = Stored(bus, filters, on_gap, share)
     return _followed(bus, filters, stored, start, end) if follow else _once(bus, stored, start, end)

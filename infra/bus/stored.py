@@ -49,7 +49,8 @@ class Stored:
         Raises `LogGap` if every sequence is read, one is missing, and nobody is to be told; `Denied`.
         """
         if not self.whole:
-            self._known = await patiently(self._bus, lambda bus: Gaps.of(bus).known(state, start, stop))
+            lost = await patiently(self._bus, lambda bus: Gaps.of(bus).lost(state, start, stop))
+            self._known = [gap for gap in lost if gap not in self._told]
         first = start
         pages = await self._open(start, stop, state)
         try:
@@ -111,7 +112,7 @@ class Stored:
         if not missing:
             return self._known
         found = await patiently(self._bus, lambda bus: Gaps.of(bus).search(start, stop))
-        return [gap for gap in found if gap not in self._told]
+        return sorted({*found, *self._known}.difference(self._told))
 
     async def _lasting(self, holes: list[Gap]) -> list[Gap]:
         """Without what retention has removed."""

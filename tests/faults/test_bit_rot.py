@@ -325,6 +325,28 @@ async def test_whoever_reads_on_in_the_middle_learns_from_the_audit_what_nothing
         assert await read(second, mine, OLD + 1) == told[2:]
 
 
+async def test_whoever_reads_learns_from_the_audit_of_what_was_cut_off_though_its_sequences_were_given_again(
+    tmp_path: Path, proven: Path
+) -> None:
+    data = copied(proven, tmp_path / "data", crashed(rotting.cut(LATE, 9)))
+    mine = [f"cloche.log.sb{LATE % 3}.>"]
+    async with serving(data) as server:
+        executor = await server.connect("executor")
+        async with OutStream(executor) as out:
+            for number in range(LATE, LATE + 30):
+                await out.send(rotting.subject(number), content(number), f"another{number}")
+        async with auditing(server, data, PROVING) as audit:
+            await audit.has_damages(1)
+            ((fault, first, last),) = await audit.damages()
+        assert (fault, first, last >= COUNT) == ("truncated", LATE, True)
+        bus = await server.connect("client")
+        for _ in range(2):
+            told = await read(bus, mine, LATE - 6)
+            assert told[:5] == [LATE - 6, LATE - 3, Gap(first, last), LATE, LATE + 3]
+            assert [each for each in told if isinstance(each, Gap)] == [Gap(first, last)]
+        assert (await read(bus, mine, LATE + 3))[:2] == [Gap(first, last), LATE + 3]
+
+
 async def test_sequences_that_were_given_again_are_found_by_what_is_kept_outside(tmp_path: Path, proven: Path) -> None:
     data = copied(proven, tmp_path / "data", crashed(rotting.cut(LATE, 9)))
     async with serving(data) as server:

@@ -14,5 +14,5 @@ async def lacking(bus: Bus, view: LogView, first: int, last: int) -> tuple[Lack,
     """As far as the server and the auditor say; what was imported lacks nothing. Raises `Unavailable`."""
     if not isinstance(view, LiveView):
         return ()
-    found = await Gaps.of(bus).known(await state_of(bus), first, last)
+    found = await Gaps.of(bus).lost(await state_of(bus), first, last)
     return tuple(Lack(first_sequence=gap.first, last_sequence=gap.last) for gap in found[:MOST])
