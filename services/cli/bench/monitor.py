@@ -10,6 +10,8 @@ from pathlib import Path
 import psutil
 
 from contracts import codec, subjects
+from contracts.errors import Unavailable
+from contracts.events.node import NodeJoined
 from contracts.events.sandbox import SandboxCreated, SandboxCreating, SandboxStarted
 from contracts.spec import Isolation, Resources, SandboxSpec
 from infra.access import open_as
@@ -17,6 +19,8 @@ from infra.bus import reader
 from infra.bus.connection import Bus
 from infra.embedded import secrets
 from infra.journal import Journal
+from infra.node_identity import make_identity
+from infra.nodes import NodeLog
 from infra.sandbox.base import CreateRequest, Provider
 from infra.sandbox.providers import load_provider
 from services.cli.bench.figure import Figure
@@ -36,17 +40,15 @@ async def monitor(rig: Rig, sizes: Sizes) -> list[Figure]:
     async with (
         open_as(rig.settings, "spawner") as bus,
         load_provider(Isolation.LOCAL, data) as provider,
-        _monitor(rig, data) as process,
     ):
         journal, made = Journal(bus, service="spawner", node=NODE), 0
-        try:
+        await _join(journal, NodeLog(bus), data)
+        async with _monitor(rig, data) as process, _removed(provider):
             for count in rig.progress.track(sizes.watched, description="monitor"):
                 await _make(journal, provider, range(made, count))
                 made = max(made, count)
                 await _all_seen(bus, count)
                 figures += await _figures(process, count, sizes.watched_s)
-        finally:
-            await _remove_all(provider)
     return figures
 
 
@@ -58,7 +60,6 @@ async def _monitor(rig: Rig, data: Path) -> AsyncIterator[psutil.Process]:
         "CLOCHE_URL": rig.admin.url,
         "CLOCHE_CREDS": str(secrets.directory(rig.settings.data)),
     }
-    await asyncio.to_thread(data.mkdir, mode=0o700, parents=True, exist_ok=True)
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "services.health_monitor", stderr=asyncio.subprocess.PIPE, env={**os.environ, **where}
     )
@@ -67,10 +68,20 @@ async def _monitor(rig: Rig, data: Path) -> AsyncIterator[psutil.Process]:
         async for line in process.stderr:
             if line.endswith(b": ready\n"):
                 break
+        else:
+            raise Unavailable("the monitor ended before it was ready")
         yield psutil.Process(process.pid)
     finally:
         process.kill()
         await process.wait()
+
+
+async def _join(journal: Journal, nodes: NodeLog, data: Path) -> None:
+    """As the spawner does it: a monitor watches nothing before the log says whose its node's name is."""
+    await asyncio.to_thread(data.mkdir, mode=0o700, parents=True, exist_ok=True)
+    identity = await asyncio.to_thread(make_identity, data)
+    joined = NodeJoined(node=NODE, tiers=(Isolation.LOCAL,), identity=identity)
+    await nodes.tell(journal, NODE, joined, identity=identity)
 
 
 async def _make(journal: Journal, provider: Provider, numbers: range) -> None:
@@ -117,6 +128,10 @@ async def _figures(process: psutil.Process, count: int, seconds: float) -> list[
     ]
 
 
-async def _remove_all(provider: Provider) -> None:
-    for sandbox in await provider.sandboxes():
-        await provider.remove(sandbox)
+@asynccontextmanager
+async def _removed(provider: Provider) -> AsyncIterator[None]:
+    try:
+        yield
+    finally:
+        for sandbox in await provider.sandboxes():
+            await provider.remove(sandbox)
