@@ -9,6 +9,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from contracts.ids import SandboxId
+from contracts.lacking import Lack
 from contracts.manifest import Entry
 from contracts.message import Order
 from contracts.payload import Encoding
@@ -43,6 +44,8 @@ class FilesAt(Struct, frozen=True, kw_only=True):
     entries: tuple[Entry, ...]
     next: str | None = None
     """There is more: ask for what comes `after` this."""
+    lacking: tuple[Lack, ...] = ()
+    """What the log has lost since the sandbox began, up to there: a file may be older than it was then."""
 
 
 class ReadFileAt(Order, frozen=True, kw_only=True):
@@ -65,6 +68,8 @@ class FileAt(Struct, frozen=True, kw_only=True):
     encoding: Encoding
     more: bool
     """This is not the end of the file."""
+    lacking: tuple[Lack, ...] = ()
+    """As in `FilesAt`."""
 
 
 REQUESTS: dict[str, type[Order]] = {"files": ListFilesAt, "file": ReadFileAt}

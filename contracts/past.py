@@ -11,6 +11,7 @@ from contracts.conversation import Conversation
 from contracts.events.health import VitalsMetrics
 from contracts.history import Sequence
 from contracts.ids import SandboxId
+from contracts.lacking import Lack
 from contracts.message import Order, Time
 from contracts.state import SandboxState
 from contracts.traffic import Traffic
@@ -35,6 +36,8 @@ class StateAt(Struct, frozen=True, kw_only=True):
     traffic: Traffic
     use: VitalsMetrics | None = None
     """What it used then, where the vitals of that time are still kept."""
+    lacking: tuple[Lack, ...] = ()
+    """What the log has lost since the sandbox began, up to there: this was told without it."""
 
 
 class Rebuild(Order, frozen=True, kw_only=True):

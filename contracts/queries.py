@@ -8,6 +8,7 @@ from msgspec import Meta, Struct
 from contracts import archives, audits, history, past, quotas, replays, screens
 from contracts.errors import Failure
 from contracts.ids import ExecId, SandboxId
+from contracts.lacking import Lack
 from contracts.message import Order
 from contracts.state import SandboxState, Status
 
@@ -63,6 +64,8 @@ class EventList(Struct, frozen=True, kw_only=True):
     next_sequence: int
     """The cursor to continue from."""
     more: bool
+    lacking: tuple[Lack, ...] = ()
+    """What the log has lost from `from_sequence` to the last of these, or to its end where there are no more."""
 
 
 class TerminalChunk(Struct, frozen=True, kw_only=True):
@@ -79,6 +82,8 @@ class Terminal(Struct, frozen=True, kw_only=True):
     truncated: bool
     """Earlier output was left out to keep within `max_bytes`."""
     next_sequence: int
+    lacking: tuple[Lack, ...] = ()
+    """What the log has lost from the command's first event to its last."""
 
 
 class Reply(Struct, frozen=True, kw_only=True):

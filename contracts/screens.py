@@ -7,6 +7,7 @@ from msgspec import Meta, Struct
 from contracts.events.command import TerminalSize
 from contracts.history import Sequence
 from contracts.ids import ExecId, SandboxId
+from contracts.lacking import Lack
 from contracts.message import Order, Time
 
 MAX_SCROLLBACK = 2000
@@ -59,6 +60,8 @@ class Screen(Struct, frozen=True, kw_only=True):
     truncated: bool = False
     """The answer had no room for all of the scrollback that was asked for, or for all of a huge screen: then its lines
     are without styles, and cut."""
+    lacking: tuple[Lack, ...] = ()
+    """What the log has lost since the sandbox began, up to there: this was drawn without it."""
 
 
 REQUESTS: dict[str, type[Order]] = {"screen": GetScreen}

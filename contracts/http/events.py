@@ -4,8 +4,8 @@ from msgspec import Struct
 
 from contracts.commands.agent import Text
 from contracts.commands.sandbox import Reason
-from contracts.http.lacking import Lack
 from contracts.ids import Token
+from contracts.lacking import Lack
 from contracts.message import Order
 from contracts.queries import LoggedEvent
 

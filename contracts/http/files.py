@@ -3,6 +3,7 @@
 from msgspec import Struct
 
 from contracts.events.file import EntryKind
+from contracts.lacking import Lack
 
 
 class FileInfo(Struct, frozen=True, kw_only=True):
@@ -30,6 +31,8 @@ class FilePage(Struct, frozen=True, kw_only=True):
     entries: tuple[FileInfo, ...]
     next: str | None = None
     """There is more: ask with `after` of this."""
+    lacking: tuple[Lack, ...] = ()
+    """What the log has lost up to there: a file may be older than it was then."""
 
 
 class FileStored(Struct, frozen=True, kw_only=True):

@@ -3,6 +3,7 @@
 from msgspec import Struct
 
 from contracts.approvals import Approvals
+from contracts.lacking import Lack
 from contracts.spec import Network
 from contracts.traffic import Traffic
 
@@ -16,3 +17,5 @@ class NetworkView(Struct, frozen=True, kw_only=True):
     """What waits for an answer, and the answers that hold."""
     traffic: Traffic
     """What passed and what was denied: sums, and the last requests. The others are `events?type=network`."""
+    lacking: tuple[Lack, ...] = ()
+    """What the log has lost up to there: this was told without it."""

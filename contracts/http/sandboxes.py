@@ -6,9 +6,9 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from contracts.commands.sandbox import Reason
-from contracts.http.lacking import Lack
 from contracts.http.moments import Moment
 from contracts.ids import SandboxId
+from contracts.lacking import Lack
 from contracts.message import JsonObject, Order
 from contracts.queries import LoggedEvent
 from contracts.state import SandboxState

@@ -12,9 +12,11 @@ from typing import Any, NamedTuple
 import msgspec
 
 from contracts import subjects
+from contracts.history import Sequence
 from contracts.streams import LOG_STREAM
 from infra.bus import page
 from infra.bus.connection import Bus
+from infra.bus.log_state import state_of
 from infra.bus.page import Entry
 
 logger = logging.getLogger(__name__)
@@ -39,8 +41,8 @@ OnGap = Callable[[Gap], None]
 
 
 class _Damaged(msgspec.Struct):
-    first_sequence: int
-    last_sequence: int
+    first_sequence: Sequence
+    last_sequence: Sequence
     fault: str
 
     @property
@@ -116,6 +118,9 @@ class Gaps:
         self._next_damage = 1
         self._looked_at = -LOOK_AGAIN_S
         self._searched: Gap | None = None
+        self._state: dict[str, Any] = {}
+        self._state_until = 0.0
+        self._epoch = 0
 
     @classmethod
     def of(cls, bus: Bus) -> "Gaps":
@@ -133,6 +138,16 @@ class Gaps:
         """As `known`, in order, with what was there once: whole, though its sequences were given again."""
         holes, begin = await self.known(state, first, last), max(first, state["first_seq"])
         return sorted([*holes, *(gap for gap in self._cut if gap.first <= last and begin <= gap.last)])
+
+    async def lately(self, first: int, last: int) -> list[Gap]:
+        """As `lost`, by what was known some seconds ago at most: from memory meanwhile. Raises `Unavailable`."""
+        bus = self._held()
+        if time.monotonic() >= self._state_until or bus.epoch != self._epoch:
+            self._epoch, self._state = bus.epoch, await state_of(bus)
+            # What the auditor says is taken by how the log stands with it.
+            self._looked_at = -LOOK_AGAIN_S
+            self._state_until = time.monotonic() + LOOK_AGAIN_S
+        return await self.lost(self._state, first, last)
 
     async def search(self, first: int, last: int) -> list[Gap]:
         """Within a range, by reading every sequence of it, unless this was done before. Raises `Unavailable`."""

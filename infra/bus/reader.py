@@ -17,10 +17,11 @@ from infra.bus.connection import Bus
 from infra.bus.errors import LogGap
 from infra.bus.gaps import Gap, OnGap
 from infra.bus.live import Live
+from infra.bus.log_state import state_of
 from infra.bus.page import PAGE_BYTES, PAGE_ENTRIES, Entry, Page
 from infra.bus.patience import patiently
 from infra.bus.rewinding import Mark
-from infra.bus.stored import Stored, state_of
+from infra.bus.stored import Stored
 
 __all__ = [
     "Entry",

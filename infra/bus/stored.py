@@ -7,11 +7,11 @@ from collections.abc import AsyncGenerator, Iterator, Sequence
 from typing import Any
 
 from contracts import subjects
-from contracts.streams import LOG_STREAM
-from infra.bus import gaps, page, replicas
+from infra.bus import gaps, page
 from infra.bus.connection import Bus
 from infra.bus.errors import LogGap
 from infra.bus.gaps import Gap, Gaps, OnGap
+from infra.bus.log_state import state_of
 from infra.bus.page import Entry
 from infra.bus.pages import Merged, Pages, counted
 from infra.bus.patience import patiently
@@ -20,14 +20,6 @@ CHUNK = 256
 """Entries that are handed over without a pause for others on the same loop."""
 
 _sequence = operator.attrgetter("seq")
-
-
-async def state_of(bus: Bus) -> dict[str, Any]:
-    """The log's state as STREAM.INFO has it. Raises `Unavailable`, `NobodyAnswers`."""
-    info = await bus.api(f"STREAM.INFO.{LOG_STREAM}")
-    replicas.note(bus, LOG_STREAM, info)
-    state: dict[str, Any] = info["state"]
-    return state
 
 
 class Stored:

@@ -8,12 +8,14 @@ from contracts.changes import Difference, compare
 from contracts.errors import Invalid, SandboxFileNotFound
 from contracts.events.file import EntryKind
 from contracts.history import FilesAt, ListFilesAt
+from contracts.lacking import Lack
 from contracts.manifest import Entry, Tree
 from contracts.spelling import Spelled, spell
 from infra.blobs.blobs import Blobs
 from infra.bus.connection import Bus
 from infra.client.asking import ask
 from infra.log.choosing import view_of
+from infra.log.lacking import warn_of
 
 LIST_TIMEOUT_S = 60.0
 """The first page of a large tree takes as long as reading its manifest."""
@@ -24,6 +26,8 @@ class Past(NamedTuple):
     """The tree is the one after this event."""
     workspace: str
     tree: Tree
+    lacking: tuple[Lack, ...] = ()
+    """What the log has lost up to there: a file may be older than it was then."""
 
 
 class FileHistory:
@@ -60,7 +64,8 @@ class FileHistory:
             tree |= {entry.raw_path: entry for entry in page.entries}
             at, after = page.sequence, page.next
             if after is None:
-                return Past(page.sequence, page.workspace, tree)
+                warn_of(page.lacking)
+                return Past(page.sequence, page.workspace, tree, page.lacking)
 
     async def entry(self, path: str | bytes, at: int | None = None) -> Entry:
         """One entry. Raises what `tree` raises, `Invalid` for a directory."""

@@ -11,6 +11,7 @@ from contracts.ids import is_token
 from contracts.past import GetStateAt, Rebuild, Rebuilding, StateAt
 from infra.bus.connection import Bus
 from infra.client.asking import ask
+from infra.log.lacking import warn_of
 
 STATE_TIMEOUT_S = 110.0
 """The first question about a long history takes as long as reading it. The server forgets whom to answer after that."""
@@ -30,6 +31,7 @@ async def state_at(
         raise Invalid(f"{sandbox!r} is not a sandbox id: letters, digits, '-' and '_', 64 at most")
     query = GetStateAt(sandbox=sandbox, at=sequence, time=time)
     answer: StateAt = await ask(bus, subjects.state_rpc("state"), query, StateAt, timeout=STATE_TIMEOUT_S)
+    warn_of(answer.lacking)
     return answer
 
 
@@ -39,6 +41,7 @@ async def file_count(bus: Bus, sandbox: str, sequence: int, most: int) -> int:
     while count < most:
         query = ListFilesAt(sandbox=sandbox, at=sequence, after=after)
         page: FilesAt = await ask(bus, subjects.state_rpc("files"), query, FilesAt, timeout=STATE_TIMEOUT_S)
+        warn_of(page.lacking)
         count, after = count + len(page.entries), page.next
         if after is None:
             break

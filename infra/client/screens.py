@@ -6,6 +6,7 @@ from contracts.ids import is_token
 from contracts.screens import MAX_SCROLLBACK, GetScreen, Screen
 from infra.bus.connection import Bus
 from infra.client.asking import ask
+from infra.log.lacking import warn_of
 from infra.moments import Moment
 
 SCREEN_TIMEOUT_S = 110.0
@@ -34,4 +35,5 @@ async def screen_at(
     sequence, time = (at, None) if isinstance(at, int) else (None, at)
     query = GetScreen(sandbox=sandbox, exec=exec, at=sequence, time=time, scrollback=scrollback)
     answer: Screen = await ask(bus, subjects.state_rpc("screen"), query, Screen, timeout=SCREEN_TIMEOUT_S)
+    warn_of(answer.lacking)
     return answer

@@ -54,7 +54,10 @@ class Ahead:
         self._entries.clear()
 
     async def page(self, start: int) -> list[Entry]:
-        """The next entries from a sequence on; none where there are none up to the last."""
+        """The next entries from a sequence on; none where there are none up to the last.
+
+        What the log lacks is passed over: whoever plays this asks the view what was `lost`.
+        """
         if self._last is not None and start > self._last:
             return []
         if isinstance(self._view, LiveView):

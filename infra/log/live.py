@@ -6,8 +6,9 @@ from contracts import subjects
 from infra.blobs.blobs import Blobs
 from infra.bus import page, reader
 from infra.bus.connection import Bus
+from infra.bus.gaps import Gaps
 from infra.bus.page import Entry
-from infra.bus.reader import Bounds, OnGap
+from infra.bus.reader import Bounds, Gap, OnGap
 
 
 class LiveView:
@@ -26,6 +27,9 @@ class LiveView:
     def read_over_gaps(self, start: int, end: int) -> AsyncIterator[Entry]:
         """Every entry that is there. What is missing between them is for the caller to see."""
         return reader.read(self._bus, [subjects.LOG], start, follow=False, end=end, on_gap=lambda _gap: None)
+
+    async def lost(self, first: int, last: int) -> list[Gap]:
+        return await Gaps.of(self._bus).lately(first, last)
 
     async def first(self, filter_: str, *, start: int = 1) -> Entry | None:
         return await reader.first(self._bus, filter_, start=start)

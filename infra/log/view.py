@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Protocol
 
 from infra.bus.page import Entry
-from infra.bus.reader import Bounds, OnGap
+from infra.bus.reader import Bounds, Gap, OnGap
 
 
 class BlobSource(Protocol):
@@ -31,6 +31,12 @@ class LogView(Protocol):
         self, filters: Sequence[str], start: int = 1, *, end: int | None = None, on_gap: OnGap | None = None
     ) -> AsyncIterator[Entry]:
         """What is stored and matches any of the filters, from `start` up to `end`, in order. As `reader.read`."""
+        ...
+
+    async def lost(self, first: int, last: int) -> list[Gap]:
+        """What it lacks within a range, as far as the server and the auditor say: for what is not read with `read`,
+        or is remembered from an earlier reading. Raises `Unavailable`.
+        """
         ...
 
     async def first(self, filter_: str, *, start: int = 1) -> Entry | None:

@@ -19,6 +19,7 @@ from contracts.spelling import parts, spell, unspell
 from infra.blobs.pieces import Pieces
 from infra.bus.connection import Bus
 from infra.log.choosing import view_of
+from infra.log.lacking import lacking_of
 from infra.log.view import LogView
 from infra.manifest.history import tree_at
 from services.replay.handlers import Answers
@@ -74,7 +75,13 @@ class FilesInTime:
                 following = _cursor(entries[-1].raw_path)
                 break
             entries.append(entry)
-        return FilesAt(sequence=sequence, workspace=listed.workspace, entries=tuple(entries), next=following)
+        return FilesAt(
+            sequence=sequence,
+            workspace=listed.workspace,
+            entries=tuple(entries),
+            next=following,
+            lacking=await lacking_of(view, query.sandbox, sequence),
+        )
 
     async def read(self, query: ReadFileAt) -> FileAt:
         """Raises what `list` raises, and what the content's blob raises."""
@@ -92,6 +99,7 @@ class FilesInTime:
             data=packed.data,
             encoding=packed.encoding,
             more=query.offset + len(data) < entry.size,
+            lacking=await lacking_of(view, query.sandbox, sequence),
         )
 
     async def _listed(self, view: LogView, sandbox: str, sequence: int) -> _Listed:

@@ -21,6 +21,8 @@ from contracts.queries import (
 from contracts.state import SandboxState
 from infra.bus import reader
 from infra.bus.connection import Bus
+from infra.log.lacking import lacking
+from infra.log.live import LiveView
 from services.replay.handlers import Answers
 from services.replay.projection import PAGE_BYTES, Projection
 
@@ -60,10 +62,13 @@ class Present:
         async for entry in reader.read(self._bus, filters, start, follow=False):
             size += len(entry.data)
             if len(found) == query.limit or (found and size > PAGE_BYTES):
-                return EventList(events=tuple(found), next_sequence=found[-1].sequence + 1, more=True)
+                last = found[-1].sequence
+                lost = await lacking(LiveView(self._bus), start, last)
+                return EventList(events=tuple(found), next_sequence=last + 1, more=True, lacking=lost)
             found.append(LoggedEvent(sequence=entry.seq, event=msgspec.Raw(entry.data)))
         after = found[-1].sequence + 1 if found else start
-        return EventList(events=tuple(found), next_sequence=after, more=False)
+        lost = await lacking(LiveView(self._bus), start)
+        return EventList(events=tuple(found), next_sequence=after, more=False, lacking=lost)
 
     async def _terminal(self, query: GetTerminal) -> Terminal:
         state = self._known(query.sandbox)
@@ -73,7 +78,13 @@ class Present:
         if first is None or last is None:
             raise Invalid(f"sandbox {query.sandbox!r} has no command {exec_id!r}")
         chunks, start = await self._tail(scope, first.seq, last.seq, query.max_bytes)
-        return Terminal(exec=exec_id, chunks=tuple(chunks), truncated=start > first.seq, next_sequence=last.seq + 1)
+        return Terminal(
+            exec=exec_id,
+            chunks=tuple(chunks),
+            truncated=start > first.seq,
+            next_sequence=last.seq + 1,
+            lacking=await lacking(LiveView(self._bus), first.seq, last.seq),
+        )
 
     async def _tail(self, scope: str, first: int, last: int, budget: int) -> tuple[list[TerminalChunk], int]:
         """The newest chunks within the budget: looks back in growing steps, so old output costs nothing."""

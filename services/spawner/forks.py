@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -10,6 +11,7 @@ from msgspec.structs import replace
 from contracts import subjects
 from contracts.errors import Invalid, SandboxCreationFailed, SandboxNotFound, Unavailable
 from contracts.events.file import EntryKind
+from contracts.lacking import Lack
 from contracts.spec import ForkOf, SandboxSpec, merge
 from contracts.spelling import spell
 from infra.access import open_as
@@ -17,6 +19,7 @@ from infra.bus import reader
 from infra.bus.connection import Bus
 from infra.lineage import lifecycle_at
 from infra.log.choosing import view_of
+from infra.log.lacking import lacking_of
 from infra.log.live import LiveView
 from infra.manifest.history import base_at, tree_at
 from infra.manifest.restore import Restored, restore
@@ -28,6 +31,7 @@ logger = logging.getLogger(__name__)
 
 ATTEMPTS = 5
 PATHS_TOLD = 20
+GAPS_TOLD = 20
 
 
 class Forks:
@@ -95,8 +99,7 @@ class Forks:
     def _fill(self, sandbox: str, source: ForkOf) -> Fill:
         def fill(directory: Path, owner: int | None, most_bytes: int) -> None:
             # A loop of its own: on ours, the threads that restore could all be taken by those that wait for it.
-            restored = asyncio.run(self._restore(source, directory, owner, most_bytes))
-            self._notes[sandbox] = _notes(source, restored)
+            self._notes[sandbox] = asyncio.run(self._restore(source, directory, owner, most_bytes))
 
         return fill
 
@@ -107,7 +110,8 @@ class Forks:
         """What is worth telling about the last `fill`."""
         return self._notes.pop(sandbox, ())
 
-    async def _restore(self, source: ForkOf, directory: Path, owner: int | None, most_bytes: int) -> Restored:
+    async def _restore(self, source: ForkOf, directory: Path, owner: int | None, most_bytes: int) -> tuple[str, ...]:
+        """Returns what is worth telling about it."""
         async with open_as(self._settings, "spawner") as bus:
             for attempt in range(1, ATTEMPTS + 1):
                 try:
@@ -121,7 +125,7 @@ class Forks:
         raise AssertionError
 
 
-async def _restore(bus: Bus, source: ForkOf, directory: Path, owner: int | None, most_bytes: int) -> Restored:
+async def _restore(bus: Bus, source: ForkOf, directory: Path, owner: int | None, most_bytes: int) -> tuple[str, ...]:
     view = await view_of(bus, source.sandbox)
     found = await tree_at(view, source.sandbox, source.sequence)
     if found is None:
@@ -129,19 +133,26 @@ async def _restore(bus: Bus, source: ForkOf, directory: Path, owner: int | None,
     size = sum(entry.size for entry in found.tree.values() if entry.kind == EntryKind.FILE and entry.blob)
     if size > most_bytes:
         raise SandboxCreationFailed(f"workspace: {size} bytes are more than resources.disk_mb")
-    return await restore(found.tree, view.blobs, directory, owner, owner)
+    restored = await restore(found.tree, view.blobs, directory, owner, owner)
+    return _notes(source, restored, await lacking_of(view, source.sandbox, source.sequence))
 
 
 def _nothing(source: ForkOf) -> str:
     return f"nothing of the files of {source.sandbox!r} is on record at sequence {source.sequence}"
 
 
-def _notes(source: ForkOf, restored: Restored) -> tuple[str, ...]:
+def _notes(source: ForkOf, restored: Restored, lacking: Sequence[Lack]) -> tuple[str, ...]:
     where = f"{source.sandbox} at sequence {source.sequence}"
     notes = [f"workspace: {restored.entries} entries, {restored.bytes} bytes of {where}"]
     notes += [f"not restored: {spell(path).text}: {reason}" for path, reason in restored.missing[:PATHS_TOLD]]
     if len(restored.missing) > PATHS_TOLD:
         notes.append(f"not restored: {len(restored.missing) - PATHS_TOLD} more")
+    notes += [
+        f"the log lacks sequence {lack.first_sequence} to {lack.last_sequence}: what changed then may be missing here"
+        for lack in lacking[:GAPS_TOLD]
+    ]
+    if len(lacking) > GAPS_TOLD:
+        notes.append(f"the log lacks more in {len(lacking) - GAPS_TOLD} places: see `cloche audit`")
     return tuple(notes)
 
 

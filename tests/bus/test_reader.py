@@ -11,17 +11,10 @@ from contracts import subjects
 from infra.bus import live, pages, reader
 from infra.bus.connection import Bus
 from infra.bus.errors import LogGap
-from infra.bus.out_stream import OutStream
 from infra.bus.publisher import append
 from infra.bus.reader import Entry, Gap
+from tests.bus.filling import fill
 from tests.bus.servers import nats_in, stored, until
-
-
-async def fill(bus: Bus, count: int, *, sandboxes: int = 3, start: int = 0, size: int = 0) -> None:
-    async with OutStream(bus) as out:
-        for number in range(start, start + count):
-            subject = f"cloche.log.sb{number % sandboxes}.command.output.e{number % 2}"
-            await out.send(subject, b"%d " % number + bytes(size), f"m{number}")
 
 
 async def take(bus: Bus, filters: list[str], count: int, start: int = 1) -> list[Entry]:
@@ -267,7 +260,12 @@ async def test_a_publisher_cannot_lie_about_sequence_and_subject(tmp_path: Path)
         ]
 
 
-@pytest.mark.parametrize("told", [b"", b"\xff", b'{"x":' + b"[" * 100_000, b'{"data":{"first_sequence":1e9}}'], ids=len)
+BEYOND = b'{"data":{"first_sequence":1,"last_sequence":%d,"fault":"truncated"}}' % 2**70
+
+
+@pytest.mark.parametrize(
+    "told", [b"", b"\xff", b'{"x":' + b"[" * 100_000, b'{"data":{"first_sequence":1e9}}', BEYOND], ids=len
+)
 async def test_a_damage_that_cannot_be_read_is_no_gap_and_stops_no_reader(tmp_path: Path, told: bytes) -> None:
     async with nats_in(tmp_path) as server:
         bus, client = await server.connect("executor"), await server.connect("client")

@@ -1,6 +1,7 @@
 """A node whose store has lost an event in the middle of a sandbox."""
 
 from pathlib import Path
+from typing import NamedTuple
 
 from tests.faults.rotting import CHECKSUM_BYTES, Blocks
 from tests.gateway.rig import gateway_in
@@ -18,3 +19,24 @@ async def spoil(data: Path) -> int:
         written = [event.sequence async for event in sandbox.events(types=["command.output"])]
     Blocks(data).flip(written[1], -CHECKSUM_BYTES - 20)
     return written[1]
+
+
+class SpoiltFile(NamedTuple):
+    before: int
+    """The file said `one`."""
+    lost: int
+    """What told that it says `two`."""
+    after: int
+
+
+async def spoil_file(data: Path) -> SpoiltFile:
+    """As `spoil`, in what tells of a file's new content."""
+    async with gateway_in(data) as gateway:
+        sandbox = await gateway.cloche.create(id=SANDBOX)
+        ends: list[int] = []
+        for word in ("one", "two"):
+            assert (await sandbox.run(f"echo {word} > said")).exit_code == 0
+            ends.append((await sandbox.flush()).sequence)
+        told = [event.sequence async for event in sandbox.events(types=["file.modified"])]
+    Blocks(data).flip(told[-1], -CHECKSUM_BYTES - 20)
+    return SpoiltFile(ends[0], told[-1], ends[1])

@@ -31,6 +31,11 @@ async def test_an_event_that_rotted_is_told_page_by_page_and_over_a_websocket(tm
         assert words == ["before\n", "after\n"]
         detail = (await client.get(f"/api/v1/sandboxes/{SANDBOX}")).json()
         assert detail["lacking"] == page["lacking"]
+        for view in ("state", "terminal", "network", "files"):
+            now = (await client.get(f"/api/v1/sandboxes/{SANDBOX}/{view}")).json()
+            assert now["lacking"] == page["lacking"], view
+        then = (await client.get(f"/api/v1/sandboxes/{SANDBOX}/state?at={lost - 1}")).json()
+        assert then["lacking"] == []
         after = (await client.get(f"/api/v1/sandboxes/{SANDBOX}/events?from={lost + 1}")).json()
         assert after["lacking"] == []
         async with following(gateway, SANDBOX, from_=1) as follower:

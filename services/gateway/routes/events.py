@@ -10,17 +10,17 @@ from contracts import subjects
 from contracts.errors import Invalid
 from contracts.http import moments
 from contracts.http.events import EventPage, Message, Said
-from contracts.http.lacking import Lack
 from contracts.http.sandboxes import Accepted
+from contracts.lacking import Lack
 from contracts.queries import LoggedEvent
 from infra.bus import reader
 from infra.log.ahead import Ahead
 from infra.log.choosing import view_of
+from infra.log.lacking import lacking
 from infra.log.live import LiveView
 from infra.moments import sequence_at
 from services.gateway.desk import Desk
 from services.gateway.routes.answers import answer
-from services.gateway.routes.lacking import lacking
 from services.gateway.routes.looking import logged
 from services.gateway.routes.orders import send_and_hear
 from services.gateway.routes.params import MOST_SEQUENCE, Asked, Found, Key, Limit, TheDesk
@@ -75,7 +75,7 @@ async def events(
         events=tuple(map(logged, entries)),
         next=following,
         more=pending > 0,
-        lacking=await lacking(desk.bus, view, begin, following - 1),
+        lacking=await lacking(view, begin, following - 1),
         head_sequence=head,
     )
 

@@ -39,7 +39,11 @@ async def files(
     )
     page: FilesAt = await ask_files(desk, query, FilesAt)
     return FilePage(
-        sequence=page.sequence, workspace=page.workspace, entries=tuple(map(_info, page.entries)), next=page.next
+        sequence=page.sequence,
+        workspace=page.workspace,
+        entries=tuple(map(_info, page.entries)),
+        next=page.next,
+        lacking=page.lacking,
     )
 
 

@@ -17,9 +17,9 @@ from infra.client.past import state_at
 from infra.client.sandbox import Sandbox
 from infra.client.vitals import newest
 from infra.log.choosing import view_of
+from infra.log.lacking import lacking
 from infra.log.view import LogView
 from services.gateway.desk import Desk
-from services.gateway.routes.lacking import lacking
 
 FIRST_LOOK_BACK = 256
 LOOK_BACK_AGAIN = 4
@@ -36,7 +36,7 @@ async def looked_at(desk: Desk, sandbox: Sandbox, events: int) -> SandboxDetail:
     return SandboxDetail(
         sandbox=await present(desk, sandbox),
         events=tuple(map(logged, last)),
-        lacking=await lacking(desk.bus, view, last[0].seq, head) if last else (),
+        lacking=await lacking(view, last[0].seq, head) if last else (),
         last_heartbeat_at=await _beat_at(desk, sandbox.id),
         head_sequence=head,
     )

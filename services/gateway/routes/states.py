@@ -51,6 +51,7 @@ async def network(desk: TheDesk, found: Found, at: At = None) -> NetworkView:
         network=then.state.spec.network,
         approvals=then.state.approvals,
         traffic=then.traffic,
+        lacking=then.lacking,
     )
 
 

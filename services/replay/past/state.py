@@ -14,6 +14,7 @@ from contracts.traffic import Traffic
 from infra import clock
 from infra.bus.connection import Bus
 from infra.log.choosing import view_of
+from infra.log.lacking import lacking
 from infra.log.live import LiveView
 from infra.log.view import LogView
 from infra.moments import sequence_at
@@ -59,6 +60,7 @@ class StateInTime:
                 conversation=folded.conversation,
                 traffic=folded.traffic,
                 use=await self._use(view, query, sequence),
+                lacking=() if first is None else await lacking(view, first.seq, sequence),
             )
         )
 

@@ -2,6 +2,8 @@
 
 import asyncio
 
+from msgspec.structs import replace
+
 from contracts import subjects
 from contracts.errors import Invalid, SandboxNotFound
 from contracts.past import GetStateAt, StateAt
@@ -9,6 +11,7 @@ from contracts.screens import GetScreen, Screen
 from infra.bus.connection import Bus
 from infra.bus.page import Entry
 from infra.log.choosing import view_of
+from infra.log.lacking import lacking
 from infra.log.view import LogView
 from infra.moments import sequence_at
 from infra.settings import Settings
@@ -53,12 +56,14 @@ class ScreensInTime:
         if query.at is not None and query.time is not None:
             raise Invalid("a sequence and a time are two moments: name one")
         view = await view_of(self._bus, query.sandbox)
-        if await view.first(subjects.events_of(query.sandbox)[0]) is None:
+        first = await view.first(subjects.events_of(query.sandbox)[0])
+        if first is None:
             raise SandboxNotFound(f"there is no sandbox {query.sandbox!r}")
         sequence = await self._sequence(view, query)
         exec_id = query.exec or await _last_started(view, query.sandbox, sequence)
         played = await self._played(view, query.sandbox, exec_id, sequence)
-        return await asyncio.to_thread(_screen, played, exec_id, sequence, query.scrollback)
+        screen = await asyncio.to_thread(_screen, played, exec_id, sequence, query.scrollback)
+        return replace(screen, lacking=await lacking(view, first.seq, sequence))
 
     async def together(self, sandbox: str, sequence: int) -> tuple[Screen, ...]:
         """Of the last commands that ran then, and of the last that had ended; oldest first. Raises `Unavailable`."""
