@@ -11,6 +11,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from contracts.ids import Token
+from contracts.lacking import Lack
 from contracts.message import Order, Time
 from contracts.screens import Screen
 
@@ -46,6 +47,9 @@ class ReplayStatus(Struct, frozen=True, kw_only=True):
     """Which pass this is. It changes with every seek and at every new beginning: positions may go back then."""
     orders: tuple[str, ...] = ()
     """The ids of the last commands that it has obeyed, the newest last."""
+    lacking: tuple[Lack, ...] = ()
+    """What the log has lost in the range that was asked for, as far as is known by now: that is not played. The first
+    100 of them."""
 
 
 class GetReplay(Order, frozen=True, kw_only=True):

@@ -1,19 +1,20 @@
 """`replay`: a recorded session, played in the terminal as it looked."""
 
 import asyncio
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import Annotated
 
 import typer
 
 from contracts import subjects
-from contracts.errors import Invalid, SandboxNotFound
+from contracts.errors import Invalid, SandboxNotFound, Unavailable
 from contracts.ids import is_token
 from contracts.pacing import FASTEST, SLOWEST, Timeline
 from contracts.tape import FrameKind, Tape
 from infra.bus.connection import Bus
 from infra.log.ahead import Ahead
 from infra.log.choosing import view_of
+from infra.log.lacking import lacking_of, warn_of
 from infra.log.live import LiveView
 from infra.log.view import LogView
 from infra.moments import Moment, sequence_at, sequence_since
@@ -95,10 +96,18 @@ class _Session:
     """The part of a log that is to be played."""
 
     def __init__(
-        self, bus: Bus, view: LogView, filters: list[str], exec_id: str | None, first: int, last: int | None
+        self,
+        bus: Bus,
+        view: LogView,
+        sandbox: str,
+        filters: list[str],
+        exec_id: str | None,
+        first: int,
+        last: int | None,
     ) -> None:
         self._bus = bus
         self._view = view
+        self._sandbox = sandbox
         self._filters = filters
         self._exec = exec_id
         self._first = first
@@ -130,9 +139,19 @@ class _Session:
         is_open = follow and until is None and isinstance(view, LiveView)
         if not is_open:
             check_range(first, last, newest)
-        return cls(bus, view, filters, exec_id, first, None if is_open else last)
+        return cls(bus, view, sandbox, filters, exec_id, first, None if is_open else last)
 
     async def play(self, speed: float, max_idle_s: float, *, keys: bool) -> None:
+        # Told when the terminal is left, however that is; and again what has become known meanwhile.
+        await self._warn()
+        await self._perform(speed, max_idle_s, keys=keys)
+        with suppress(Unavailable):
+            await self._warn()
+
+    async def _warn(self) -> None:
+        warn_of(await lacking_of(self._view, self._sandbox, self._last))
+
+    async def _perform(self, speed: float, max_idle_s: float, *, keys: bool) -> None:
         follow = self._last is None
         deck = Deck(self._ahead(), Tape(self._exec), Timeline(max_idle_s), 1, follow=follow)
         index = Index(self._ahead(), Tape(self._exec), Timeline(max_idle_s), follow=follow)

@@ -7,7 +7,7 @@ from infra.bus.connection import Bus
 from infra.log.ahead import time_of
 from infra.log.choosing import view_of
 from infra.moments import sequence_since
-from services.replay.playing.range import ends_of
+from services.replay.playing.range import range_of
 from services.replay.playing.record import Directive, Record, Verb
 from services.replay.playing.stage import Stage
 
@@ -46,23 +46,25 @@ class ReplayOrders:
         if order.to_time is not None and order.to_sequence is not None:
             raise Invalid("to_sequence and to_time: give one of them")
         view = await view_of(self._bus, sandbox)
-        first, last = await ends_of(self._bus, view, sandbox, order)
+        asked = await range_of(self._bus, view, sandbox, order)
 
         def make(owner: str, max_idle_ms: int) -> Record:
             return Record(
                 replay=replay,
                 sandbox=sandbox,
                 owner=owner,
-                first_sequence=first.seq,
-                last_sequence=last.seq,
-                first_time=time_of(first),
-                last_time=time_of(last),
+                first_sequence=asked.first.seq,
+                last_sequence=asked.last.seq,
+                start=asked.start,
+                end=asked.end,
+                first_time=time_of(asked.first),
+                last_time=time_of(asked.last),
                 types=order.types,
                 max_idle_ms=max_idle_ms if order.max_idle_ms is None else order.max_idle_ms,
                 loop=order.loop,
                 speed=order.speed,
                 paused=order.paused,
-                position=first.seq - 1,
+                position=asked.first.seq - 1,
                 obeyed=(replay,),
             )
 

@@ -15,6 +15,7 @@ from infra.bus.connection import Bus
 from infra.bus.page import Entry
 from infra.bus.patience import patiently
 from infra.log.ahead import Ahead, time_of
+from infra.log.lacking import lacking
 from infra.log.view import LogView
 from services.replay.playing.record import Record, Verb, advanced, begun_again, merged, obey
 from services.replay.playing.shelf import Held, Shelf
@@ -30,11 +31,14 @@ BETWEEN_PASSES_S = 0.05
 """At the least: a short history that is looped at a high speed must not keep the machine busy."""
 IN_A_ROW = 16
 """Events before the others have their turn."""
+LACKS_TOLD = 100
+"""Every second, and by very many replays."""
 
 
 class Player:
     def __init__(self, bus: Bus, view: LogView, shelf: Shelf, held: Held, turns: Turns) -> None:
         self._bus = bus
+        self._view = view
         self._turns = turns
         self._shelf = shelf
         self.record, self._revision = held
@@ -82,6 +86,7 @@ class Player:
 
     async def run(self) -> None:
         """Until it is stopped, or somebody else plays it. Raises `LogGap`, `Denied`, `Unavailable` at the very end."""
+        await self._look_for_gaps()
         await self._obey()
         await self.tell()
         while not self._lost and not self.record.stopped:
@@ -119,8 +124,23 @@ class Player:
                 return
 
     async def sign_of_life(self) -> None:
-        if self.record.playing == Playing.PLAYING:
+        """Also what is lost is known only after a while, and may have been played over by then."""
+        is_news = await self._look_for_gaps()
+        if is_news or self.record.playing == Playing.PLAYING:
             await self.tell()
+
+    async def _look_for_gaps(self) -> bool:
+        """Returns whether there is something else to tell than before."""
+        asked = self.record
+        start, end = asked.start or asked.first_sequence, asked.end or asked.last_sequence
+        try:
+            found = (await lacking(self._view, start, end))[:LACKS_TOLD]
+        except Unavailable:
+            return False
+        is_news = found != self.record.lacking
+        if is_news:
+            self.record = replace(self.record, lacking=found)
+        return is_news
 
     async def _reconcile(self) -> None:
         replay = self.record.replay

@@ -1,6 +1,7 @@
 """What a replay plays: from which event to which."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from contracts import subjects
 from contracts.commands.replay import StartReplay
@@ -11,12 +12,19 @@ from infra.log.view import LogView
 from infra.moments import sequence_since, sequence_until
 
 
-async def ends_of(bus: Bus, view: LogView, sandbox: str, order: StartReplay) -> tuple[Entry, Entry]:
-    """The first event that is asked for, and the last.
+class Range(NamedTuple):
+    first: Entry
+    """The first event that is asked for, as far as it can be read."""
+    last: Entry
+    start: int
+    """Of what is asked for: what was lost may have been before the first that is left, or after the last."""
+    end: int
 
-    Raises `SandboxNotFound`, `Invalid` where nothing matches, `Unavailable`.
-    """
-    if await view.first(subjects.events_of(sandbox)[0]) is None:
+
+async def range_of(bus: Bus, view: LogView, sandbox: str, order: StartReplay) -> Range:
+    """Raises `SandboxNotFound`, `Invalid` where nothing matches, `Unavailable`."""
+    begun = await view.first(subjects.events_of(sandbox)[0])
+    if begun is None:
         raise SandboxNotFound(f"there is no sandbox {sandbox!r}")
     filters = subjects.typed(sandbox, order.types)
     start = order.from_sequence if order.from_time is None else await sequence_since(bus, sandbox, order.from_time)
@@ -25,7 +33,8 @@ async def ends_of(bus: Bus, view: LogView, sandbox: str, order: StartReplay) -> 
     last = await _last(view, filters, end)
     if first is None or last is None or last.seq < first.seq:
         raise Invalid(f"nothing of {sandbox!r} is on record there: choose another range, or fewer types")
-    return first, last
+    head = (await view.bounds()).last
+    return Range(first, last, max(start, begun.seq), head if end is None else min(end, head))
 
 
 async def _first(view: LogView, filters: Sequence[str], start: int) -> Entry | None:

@@ -6,6 +6,7 @@ from enum import StrEnum
 from msgspec import Struct
 from msgspec.structs import replace
 
+from contracts.lacking import Lack
 from contracts.message import Time
 from contracts.replays import Playing, ReplayStatus
 
@@ -42,6 +43,9 @@ class Record(Struct, frozen=True, kw_only=True):
     """Which life of which service plays it."""
     first_sequence: int
     last_sequence: int
+    start: int | None = None
+    """Of what was asked for; None where an earlier version noted it."""
+    end: int | None = None
     first_time: Time | None = None
     last_time: Time | None = None
     types: tuple[str, ...] = ()
@@ -63,6 +67,8 @@ class Record(Struct, frozen=True, kw_only=True):
     asked: str = ""
     """Somebody wants to know the position as it is now."""
     answered: str = ""
+    lacking: tuple[Lack, ...] = ()
+    """Found so far: as in `ReplayStatus`."""
 
     @property
     def at_end(self) -> bool:
@@ -94,6 +100,7 @@ class Record(Struct, frozen=True, kw_only=True):
             loop=self.loop,
             passes=self.passes,
             orders=self.obeyed[-TOLD_ORDERS:],
+            lacking=self.lacking,
         )
 
     def has(self, order: str) -> bool:
