@@ -1,7 +1,7 @@
 """A node with agents and a real gateway, and its dashboard in a real browser."""
 
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,7 +12,7 @@ from contracts.access import Role
 from infra.ports import free_port
 from tests.dashboard.tools import AXE, built, installed
 from tests.gateway.rig import Gateway
-from tests.services.node import Node, Service
+from tests.services.node import SERVICES, Node, Service
 
 SHOTS = os.environ.get("CLOCHE_SCREENSHOTS")
 """Where pictures of what was seen are left, for whoever wants to look, and for the README: see docs/dashboard.md."""
@@ -28,13 +28,14 @@ class Seen(NamedTuple):
 
 
 @asynccontextmanager
-async def dashboard_in(data: Path, **values: str) -> AsyncIterator[Gateway]:
+async def dashboard_in(
+    data: Path, services: Collection[str] = (*SERVICES, "agent", "guardian"), **values: str
+) -> AsyncIterator[Gateway]:
     built()
     port = free_port()
     own = {"CLOCHE_GATEWAY_PORT": str(port), **values}
     node = Node(data, **own)
-    for name in ("agent", "guardian", "gateway"):
-        node.services[name] = Service(name, data, own)
+    node.services = {name: Service(name, data, own) for name in (*services, "gateway")}
     async with node, node.connect() as cloche:
         yield Gateway(node, cloche, port)
 

@@ -1,6 +1,5 @@
 """A session of a hundred thousand events, and one in which everything is hostile."""
 
-import asyncio
 import datetime
 import re
 from collections.abc import AsyncIterator, Iterator
@@ -13,6 +12,7 @@ from contracts.events import agent, command, sandbox
 from contracts.message import Fact
 from contracts.spec import Isolation, SandboxSpec
 from infra.bus.connection import Bus
+from infra.bus.out_stream import OutStream
 from infra.journal import Journal
 from tests.browser.chromium import chromium, needs_chromium
 from tests.browser.session import SANDBOX as HOSTILE
@@ -52,7 +52,6 @@ JUMPED = """list => new Promise(done => {
   step();
 })"""
 """By how much what is read moved otherwise than by the hand that scrolls upwards."""
-AT_ONCE = 512
 SLOW = 120_000
 START = datetime.datetime(2026, 3, 14, 9, 0, tzinfo=datetime.UTC)
 
@@ -97,34 +96,23 @@ def story() -> Iterator[Fact]:
     yield agent.AgentMessage(run="r-1", text="That was the last part.")
 
 
-async def write_long(bus: Bus, name: str, facts: list[Fact]) -> None:
-    """What begins it and what ends it in order, the rest in nearly that."""
+async def write_long(bus: Bus, name: str, facts: Iterator[Fact]) -> None:
     journal = Journal(bus, service="test", node="local")
-    window = asyncio.Semaphore(AT_ONCE)
-
-    async def put(number: int, fact: Fact) -> None:
-        async with window:
+    async with OutStream(bus) as out:
+        for number, fact in enumerate(facts):
             time = START + datetime.timedelta(milliseconds=number)
-            await journal.append(journal.write(name, fact, id=f"{name}-{number}", time=time))
-
-    for number, fact in enumerate(facts[:5]):
-        await put(number, fact)
-    async with asyncio.TaskGroup() as tasks:
-        for number, fact in enumerate(facts[5:-2], 5):
-            await window.acquire()
-            window.release()
-            tasks.create_task(put(number, fact))
-    for number, fact in enumerate(facts[-2:], len(facts) - 2):
-        await put(number, fact)
+            written = journal.write(name, fact, id=f"{name}-{number}", time=time)
+            await out.send(written.subject, written.payload, written.id)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Gateway]:
-    async with dashboard_in(tmp_path_factory.mktemp("long")) as gateway:
+    """Of the services only those that a page asks: the others would read along."""
+    async with dashboard_in(tmp_path_factory.mktemp("long"), services=("replay",)) as gateway:
         async with await gateway.node.server.connect("admin") as bus:
             await write_session(bus)
-            await write_long(bus, LONG, list(session()))
-            await write_long(bus, STORY, list(story()))
+            await write_long(bus, LONG, session())
+            await write_long(bus, STORY, story())
         yield gateway
 
 
