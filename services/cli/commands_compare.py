@@ -42,7 +42,8 @@ def compare(
     """Lay two sandboxes side by side: where they part, then what is different in commands, files, cost and time.
 
     A fork is compared with its origin, or with another fork of it, from the moment on where they part. Ids, times and
-    a sandbox's own name do not count. Exits with 0 where nothing differs, with 1 where something does.
+    a sandbox's own name do not count. Exits with 0 where steps, files and specification are the same, with 1 where any
+    of them differs. What was spent (requests, cost, tokens, time) is shown, and does not count.
     """
 
     async def go() -> bool:

@@ -206,6 +206,16 @@ def test_the_same_work_in_two_sandboxes_is_the_same(box: Box) -> None:
     assert told["spent"]["a"]["commands"] == 3
 
 
+def test_another_specification_alone_is_a_difference(box: Box) -> None:
+    for name, task in (("third-box", "one"), ("fourth-box", "two"), ("fifth-box", "two")):
+        box.done("create", "--id", name, "--set", f"task_id={task}")
+        box.done("exec", name, "--", "true")
+    other = box.shell("compare", "third-box", "fourth-box")
+    in_order(other.out.decode(), "All 1 steps are the same.", "files: all 0 are the same", "specification:", "task_id")
+    assert other.code == 1
+    assert box.shell("compare", "fourth-box", "fifth-box").code == 0
+
+
 def test_a_fork_goes_on_and_is_compared_with_its_origin_from_where_they_part(box: Box) -> None:
     made = box.shell("fork", "box-origin", "--at", str(box.end), "--id", "box-fork", "--set", "task_id=other")
     assert (made.code, made.out) == (0, b"box-fork\n")
