@@ -26,7 +26,11 @@ async def record(place: Path, data: Path) -> None:
     async def agent(sandbox: Sandbox, _: int) -> None:
         await session.agent(sandbox)
 
-    scenes = {"commands": commands, "agent": agent, "network": session.requests}
+    async def running(sandbox: Sandbox, _: int) -> None:
+        await sandbox.run("echo over")
+        await session.going_on(sandbox)
+
+    scenes = {"commands": commands, "agent": agent, "network": session.requests, "running": running}
     async with session.session_node(data) as node, node.connect() as cloche, session.web_server() as port:
         for name, scene in scenes.items():
             async with recording(cloche.bus, name, data / "sandboxes") as recorded:

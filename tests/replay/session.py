@@ -109,6 +109,17 @@ async def ended(sandbox: Sandbox, pause: Pause) -> None:
     await sandbox.stop()
 
 
+async def going_on(sandbox: Sandbox) -> None:
+    """Two that nobody ends: one has written something, one waits for what it is told."""
+    reading = await sandbox.start(["cat"], stdin=True)
+    await reading.write(b"heard\n")
+    ticking = await sandbox.start("echo begun; sleep 3600", timeout_ms=3_600_000)
+    for each in (reading, ticking):
+        async for output in each.output():
+            assert output
+            break
+
+
 async def _terminal(sandbox: Sandbox) -> None:
     shell = await sandbox.start(["sh"], pty=PtySize(rows=10, cols=40), stdin=True)
     await shell.write(b"printf '\\033[1;31mred\\033[0m \\342\\202\\254 %s\\n' \"$(stty size)\"\n")
