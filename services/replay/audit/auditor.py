@@ -29,7 +29,7 @@ from services.replay.audit.damages import Damages
 from services.replay.audit.hashing import CHECKPOINTS, Hashed, hash_all
 from services.replay.audit.holes import holes, keep_oldest
 from services.replay.audit.memory import Memory
-from services.replay.audit.pace import Pace
+from services.replay.audit.pace import Pace, Stand
 from services.replay.audit.past_keys import ROTATIONS
 from services.replay.audit.signer import Signer
 
@@ -60,7 +60,7 @@ class Auditor:
         self._files = files
         self._signer = signer
         self._damages = damages
-        self._pace = Pace()
+        self._pace = Pace(settings.checkpoint_s)
         self._range = Range("", 1, "")
         """What the next checkpoint is made of."""
         self._memory = Memory({}, 0)
@@ -140,6 +140,7 @@ class Auditor:
     async def _begin(self) -> None:
         self.begun.clear()
         self._signer.begin()
+        self._pace.begin()
         await self._damages.load()
         start = await begin(self._bus, self._files, self._journal.node, self._tell_at_start)
         await self._tell_holes(start)
@@ -168,8 +169,7 @@ class Auditor:
             raise _Cut(f"the log ends at {head}, and {self.next - 1} was there")
         worked = head >= self.next
         if worked:
-            async with self._pace.polite(head - self._written):
-                await self._take(head)
+            await self._take_in_turn(first, head)
         if not self.begun.is_set() and self.next > self._start_head:
             await self._settle()
         if self._is_due():
@@ -179,6 +179,14 @@ class Auditor:
             self._trimmed = self._written
             await in_thread(self._files.record.trim, first)
         return worked
+
+    async def _take_in_turn(self, first: int, head: int) -> None:
+        """A page, and then others have theirs."""
+        loop = asyncio.get_running_loop()
+        begun, written = loop.time(), self._written
+        self._pace.sees(head)
+        await self._take(head)
+        await self._pace.rest(loop.time() - begun, Stand(first, head, self.next), written)
 
     async def _take(self, head: int) -> None:
         found = await patiently(self._bus, self._fetch)
