@@ -1,6 +1,7 @@
 """Checkpoints that were kept outside of a log, to be compared with those in it."""
 
 import hashlib
+import heapq
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
@@ -47,25 +48,64 @@ def listed_by(kept: Kept) -> dict[int, Listed] | None:
         return None
 
 
+def place_of(kept: Kept) -> tuple[int, int]:
+    """In the order of the log."""
+    return kept.anchor.last_sequence, kept.anchor.first_sequence
+
+
 class Anchors:
-    """Of any number of places, in any order; taken in the order of the log."""
+    """Of any number of places, taken in the order of the log. Single ones may come in any order.
 
-    def __init__(self, kept: Iterable[Kept]) -> None:
-        self._kept = sorted(kept, key=lambda each: (each.anchor.last_sequence, each.anchor.first_sequence))
-        self._at = 0
+    Holds those that came by themselves, and one of each place: a place is read when it is its turn.
+    """
 
-    def logs(self) -> set[str]:
-        return {each.anchor.log for each in self._kept}
+    def __init__(self, kept: Iterable[Kept | Iterable[Kept]]) -> None:
+        """A place gives what it has in the order of the log, whenever it is asked. What it raises is passed on."""
+        single: list[Kept] = []
+        self._places: list[Iterable[Kept]] = [single]
+        for each in kept:
+            if isinstance(each, Kept):
+                single.append(each)
+            else:
+                self._places.append(each)
+        single.sort(key=place_of)
+        self._coming = self._all()
+        self._next: Kept | None = None
+        self._has_begun = False
+
+    def _all(self) -> Iterator[Kept]:
+        return heapq.merge(*self._places, key=place_of)
+
+    def has_any(self) -> bool:
+        return next(self._all(), None) is not None
+
+    def has_of(self, log: str) -> bool:
+        return any(kept.anchor.log == log for kept in self._all())
+
+    def only_log(self) -> str:
+        """Empty where they are of several, or there are none."""
+        found = ""
+        for kept in self._all():
+            found = found or kept.anchor.log
+            if kept.anchor.log != found:
+                return ""
+        return found
 
     def up_to(self, last: int, log: str) -> Iterator[Kept]:
         """Those of the log that end at or before a sequence, and were not taken yet."""
-        while self._at < len(self._kept) and self._kept[self._at].anchor.last_sequence <= last:
-            self._at += 1
-            if (found := self._kept[self._at - 1]).anchor.log == log:
+        while (found := self._peek()) is not None and found.anchor.last_sequence <= last:
+            self._next = next(self._coming, None)
+            if found.anchor.log == log:
                 yield found
 
     def rest(self, log: str) -> Iterator[Kept]:
-        for each in self._kept[self._at :]:
-            if each.anchor.log == log:
-                yield each
-        self._at = len(self._kept)
+        while (found := self._peek()) is not None:
+            self._next = next(self._coming, None)
+            if found.anchor.log == log:
+                yield found
+
+    def _peek(self) -> Kept | None:
+        """Not before somebody asks: a place may be slow."""
+        if not self._has_begun:
+            self._has_begun, self._next = True, next(self._coming, None)
+        return self._next

@@ -325,10 +325,8 @@ class ChainCheck:
         self.keyring.close()
 
     def _check_names(self) -> None:
-        logs = self._anchors.logs()
-        if not self.log and len(logs) == 1:
-            (self.log,) = logs
-        if logs and self.log not in logs:
+        self.log = self.log or self._anchors.only_log()
+        if self._anchors.has_any() and not self._anchors.has_of(self.log):
             self._findings.add(self._scope.first, Fault.WRONG_ANCHOR, "none of the anchors is of this log")
 
     def _close_tail(self) -> None:

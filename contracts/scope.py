@@ -1,6 +1,7 @@
 """What of a log is verified, and by whose word."""
 
 import datetime
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from contracts.anchoring import Kept
@@ -28,4 +29,5 @@ class Trust(NamedTuple):
     """Public keys. Where there are any, everything has to be signed by one of them, or one that is tied to them."""
     own: str | None = None
     """The public key of whoever keeps the log, and asks."""
-    anchors: tuple[Kept, ...] = ()
+    anchors: tuple[Kept | Iterable[Kept], ...] = ()
+    """Single ones in any order, and places that have any number of them, in the order of the log: see `Anchors`."""

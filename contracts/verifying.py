@@ -134,7 +134,7 @@ class Verifier:
     the `audit` ones.
 
     Memory does not grow with the log, but for 40 bytes of each event since the last checkpoint, 16 of each command and
-    about 200 of each content that is named.
+    about 200 of each content that is named. Anchors are held as long as their place holds them: see `Anchors`.
     """
 
     def __init__(self, check: Check, scope: Scope, trust: Trust) -> None:

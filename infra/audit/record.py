@@ -1,5 +1,6 @@
 """The checkpoints as they are kept outside the store, whole and in the order in which they were written."""
 
+import errno
 import io
 import os
 import threading
@@ -10,7 +11,6 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Struct
 
-from contracts.errors import Invalid
 from contracts.events.audit import AuditCheckpoint
 from contracts.message import Time
 from infra.durable import sync_directory
@@ -34,6 +34,12 @@ class Placed(NamedTuple):
     """Where the next line begins."""
 
 
+class Held(NamedTuple):
+    kept: Kept
+    place: int
+    """Of its line, for `Record.at`: it stays the same when the record is trimmed."""
+
+
 class Record:
     """One that continues an earlier one takes the place of all that came after that: the log was cut, and went on.
 
@@ -45,6 +51,8 @@ class Record:
         self.generation = 0
         """Grows whenever places in the file become others: not while `lock` is held."""
         self.lock = threading.Lock()
+        self._trimmed = 0
+        """Bytes that were taken off the beginning of the file since we have it."""
 
     def append(self, kept: Kept) -> None:
         """On the disk when this returns. Raises OSError."""
@@ -73,9 +81,17 @@ class Record:
 
     def backwards(self) -> Iterator[Kept]:
         """The newest first. Raises OSError."""
-        for line in _lines_backwards(self._path):
-            if (kept := _decode(line)) is not None:
-                yield kept
+        return (held.kept for held in self._backwards())
+
+    def _backwards(self) -> Iterator[Held]:
+        with self.lock:
+            trimmed, file = self._trimmed, _open(self._path)
+        if file is None:
+            return
+        with file:
+            for at, line in _lines_backwards(file):
+                if (kept := _decode(line)) is not None:
+                    yield Held(kept, trimmed + at)
 
     def last(self) -> Kept | None:
         """Raises OSError."""
@@ -83,18 +99,27 @@ class Record:
 
     def current(self) -> Iterator[Kept]:
         """Those that were not replaced, the newest first. Raises OSError."""
-        first: int | None = None
-        for kept in self.backwards():
-            if first is None or kept.checkpoint.last_sequence < first:
-                yield kept
-                first = kept.checkpoint.first_sequence
+        return (held.kept for held in self.places())
 
-    def leaves(self, hash_: str) -> str:
-        """Those of one checkpoint. Raises `Invalid` where it is not there any more, OSError."""
-        for kept in self.backwards():
-            if kept.checkpoint.hash == hash_:
-                return kept.checkpoint.leaves
-        raise Invalid("it is not kept any more")
+    def places(self) -> Iterator[Held]:
+        """As `current`, with where each is to be found again."""
+        first: int | None = None
+        for held in self._backwards():
+            if first is None or held.kept.checkpoint.last_sequence < first:
+                yield held
+                first = held.kept.checkpoint.first_sequence
+
+    def at(self, place: int) -> Kept | None:
+        """None where the record was trimmed of it. Raises OSError, also where something else stands there."""
+        with self.lock:
+            if place < self._trimmed:
+                return None
+            with self._path.open("rb") as file:
+                file.seek(place - self._trimmed)
+                line = file.readline(LONGEST_LINE)
+        if (kept := _decode(line)) is None:
+            raise OSError(errno.EIO, "the record of checkpoints was changed by somebody else", str(self._path))
+        return kept
 
     def trim(self, first: int) -> bool:
         """Forget what covers only sequences before `first`, but for the newest of them, which the next continues.
@@ -111,6 +136,7 @@ class Record:
             return False
         with self.lock:
             self._drop(start)
+            self._trimmed += start
             self.generation += 1
         return True
 
@@ -147,25 +173,30 @@ def _end_of_whole(file: io.BufferedRandom) -> int:
     return 0
 
 
-def _lines_backwards(path: Path) -> Iterator[bytes]:
-    """Whole lines, the last first."""
+def _open(path: Path) -> io.BufferedReader | None:
+    """None where it is not there."""
     try:
-        file = path.open("rb")
+        return path.open("rb")
     except FileNotFoundError:
-        return
-    with file:
-        at = file.seek(0, os.SEEK_END)
-        rest = b""
-        whole = False
-        while at:
-            size = min(BLOCK, at)
-            at -= size
-            file.seek(at)
-            pieces = (file.read(size) + rest).split(_NEWLINE)
-            rest = pieces[0]
-            for piece in reversed(pieces[1:]):
-                if whole and piece:
-                    yield piece
-                whole = True
-        if whole and rest:
-            yield rest
+        return None
+
+
+def _lines_backwards(file: io.BufferedReader) -> Iterator[tuple[int, bytes]]:
+    """Whole lines, the last first, with where they begin."""
+    at = file.seek(0, os.SEEK_END)
+    rest = b""
+    whole = False
+    while at:
+        size = min(BLOCK, at)
+        at -= size
+        file.seek(at)
+        pieces = (file.read(size) + rest).split(_NEWLINE)
+        rest = pieces[0]
+        begins = at + sum(len(piece) + 1 for piece in pieces)
+        for piece in reversed(pieces[1:]):
+            begins -= len(piece) + 1
+            if whole and piece:
+                yield begins, piece
+            whole = True
+    if whole and rest:
+        yield 0, rest

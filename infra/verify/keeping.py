@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import NamedTuple
 
-from contracts.anchoring import Kept
 from contracts.errors import Invalid
 from infra.audit import place
 from infra.audit.keys import Keys
@@ -12,6 +11,7 @@ from infra.audit.signing import public_of
 from infra.export.jsonl import log_name
 from infra.log.view import LogView
 from infra.verify import anchors
+from infra.verify.anchors import AnchorFile
 
 
 class Keeping(NamedTuple):
@@ -19,7 +19,7 @@ class Keeping(NamedTuple):
     """Empty where nothing is known."""
     key: str | None = None
     """The public one of the key that signs now."""
-    checkpoints: tuple[Kept, ...] = ()
+    checkpoints: tuple[AnchorFile, ...] = ()
 
     async def is_of(self, view: LogView) -> bool:
         """Whether it is about the log that somebody reads: the data directory may be that of another one.
@@ -39,10 +39,10 @@ def read(data: Path) -> Keeping:
     return Keeping(log or "", _key(directory), _checkpoints(directory))
 
 
-def _checkpoints(directory: Path) -> tuple[Kept, ...]:
+def _checkpoints(directory: Path) -> tuple[AnchorFile, ...]:
     """None where nothing was proven yet, or the file is lost or damaged: then the key still counts."""
     try:
-        return tuple(anchors.read(directory / FILE))
+        return (anchors.read(directory / FILE),)
     except Invalid:
         return ()
 

@@ -58,7 +58,7 @@ def verify(
     trust = Trust(
         tuple(key for given in given_keys or () for key in keys.read(given)),
         None,
-        tuple(kept for file in given_anchors or () for kept in anchors.read(file)),
+        tuple(anchors.read(file) for file in given_anchors or ()),
     )
     with _Progress() as progress:
         if wanted is None or is_token(wanted):

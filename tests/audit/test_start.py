@@ -220,7 +220,7 @@ async def test_what_is_proven_while_the_check_reads_is_not_taken_for_lost(
             read = in_thread
 
             async def later(call: Callable[..., Any], *arguments: Any) -> Any:
-                if call is checking.kept_outside:
+                if call is checking.KeptOutside:
                     await audit.has_proven(await write(writer, 20, name="meanwhile"))
                 return await read(call, *arguments)
 

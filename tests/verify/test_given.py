@@ -1,11 +1,14 @@
 """Keys and anchors, as people give them."""
 
+import os
+import threading
 from pathlib import Path
 
 import msgspec
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from msgspec.structs import replace
 
 from contracts.chain import Fault
 from contracts.errors import Invalid
@@ -62,9 +65,52 @@ def test_anchors_are_read_from_lines_among_others_and_a_half_one_is_passed_over(
 
 def test_anchors_may_come_from_several_places_and_in_any_order(tmp_path: Path) -> None:
     log = of_events("one", "two", "three", "four")
-    kept = [*reversed(anchors.read(anchored(log, tmp_path / "anchors"))), *anchors.read(recorded(log, tmp_path))]
+    kept = [*reversed(list(anchors.read(anchored(log, tmp_path / "anchors")))), *anchors.read(recorded(log, tmp_path))]
     assert found(log.messages, trust=Trust(anchors=tuple(kept))) == []
     assert found(log.messages[:4], trust=Trust(anchors=tuple(kept))) == [(5, Fault.TRUNCATED)]
+
+
+def test_a_file_of_anchors_may_be_replaced_or_continued_while_it_is_read(tmp_path: Path) -> None:
+    log = of_events("one", "two", "three", "four")
+    file = anchored(log, tmp_path / "anchors")
+    kept = anchors.read(file)
+    anchored(of_events("one", "two", "three", "four", "five", "six"), tmp_path / "others").replace(file)
+    assert [each.anchor.last_sequence for each in kept] == [2, 5]
+    kept = anchors.read(file)
+    with file.open("ab") as more:
+        more.write(msgspec.json.encode(log.anchors[0].anchor) + b"\n")
+    assert [each.anchor.last_sequence for each in kept] == [2, 5, 8]
+
+
+@pytest.mark.parametrize("is_in_order", [True, False])
+def test_a_file_of_anchors_that_is_changed_while_it_is_read_is_said_to_be(tmp_path: Path, is_in_order: bool) -> None:
+    log = of_events("one", "two", "three", "four")
+    log.anchors.sort(key=lambda kept: kept.anchor.last_sequence, reverse=not is_in_order)
+    file = anchored(log, tmp_path / "anchors")
+    kept = anchors.read(file)
+    os.truncate(file, file.stat().st_size - 20)
+    with pytest.raises(Invalid, match="was changed while it was read"):
+        list(kept)
+
+
+def test_anchors_come_through_a_pipe_too(tmp_path: Path) -> None:
+    log = of_events("one", "two", "three", "four")
+    whole = anchored(log, tmp_path / "anchors").read_bytes()
+    os.mkfifo(tmp_path / "pipe")
+    writing = threading.Thread(target=(tmp_path / "pipe").write_bytes, args=(whole,))
+    writing.start()
+    kept = anchors.read(tmp_path / "pipe")
+    writing.join()
+    assert found(log.messages[:4], trust=Trust(anchors=(kept,))) == [(5, Fault.TRUNCATED)]
+
+
+def test_anchors_with_sequences_beyond_all_reason_come_last(tmp_path: Path) -> None:
+    log = of_events("one", "two")
+    like = log.anchors[0].anchor
+    said = [10**30, 5, -1, 2**64, 7, 7]
+    file = tmp_path / "anchors"
+    file.write_bytes(b"".join(msgspec.json.encode(replace(like, last_sequence=each)) + b"\n" for each in said))
+    assert [each.anchor.last_sequence for each in anchors.read(file)][:4] == [-1, 5, 7, 7]
 
 
 def test_a_line_without_an_end_is_no_anchor_and_takes_no_memory(tmp_path: Path) -> None:

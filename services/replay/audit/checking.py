@@ -3,6 +3,8 @@
 import asyncio
 import functools
 import logging
+from array import array
+from collections.abc import Iterator
 
 from contracts import anchoring, chain, codec, subjects
 from contracts.chain import Fault
@@ -72,7 +74,7 @@ class Checker:
         own = await self._signer.show(log)
         bounds = await patiently(self._bus, reader.bounds)
         findings, by = Findings(), await past_keys.check()
-        trust = Trust(own=own, anchors=await in_thread(kept_outside, self._record, log, bounds))
+        trust = Trust(own=own, anchors=(await in_thread(KeptOutside, self._record, log, bounds),))
         checking = ChainCheck(by, Scope(log=log, first=max(bounds.first, 1), last=bounds.last), trust, findings)
         if not await self._read(checking, findings, bounds):
             return False
@@ -126,14 +128,28 @@ def _checkpoint(checking: ChainCheck, entry: Entry) -> None:
     checking.checkpoint(entry.seq, kept.checkpoint)
 
 
-def kept_outside(record: Record, log: str, bounds: Bounds) -> tuple[anchoring.Kept, ...]:
-    """Without those that were written since the log ended there: they are not missing."""
-    found: list[anchoring.Kept] = []
-    for kept in record.current():
-        if kept.checkpoint.log != log or kept.checkpoint.last_sequence < bounds.first:
-            break
-        if kept.sequence > bounds.last:
-            continue
-        leaves = functools.partial(record.leaves, kept.checkpoint.hash)
-        found.append(anchoring.Kept(chain.anchor(kept.checkpoint, kept.time), leaves))
-    return tuple(found)
+class KeptOutside:
+    """What the record has of the log as it is, oldest first. Held are 8 bytes of each; it is read when it is its turn.
+
+    Without those that were written since the log ended there: they are not missing. Raises OSError.
+    """
+
+    def __init__(self, record: Record, log: str, bounds: Bounds) -> None:
+        self._record = record
+        self._places = array("Q")
+        for kept, place in record.places():
+            if kept.checkpoint.log != log or kept.checkpoint.last_sequence < bounds.first:
+                break
+            if kept.sequence <= bounds.last:
+                self._places.append(place)
+
+    def __iter__(self) -> Iterator[anchoring.Kept]:
+        for place in reversed(self._places):
+            # What was trimmed away is of what the log has dropped since.
+            if (kept := self._record.at(place)) is not None:
+                yield anchoring.Kept(chain.anchor(kept.checkpoint, kept.time), functools.partial(self._leaves, place))
+
+    def _leaves(self, place: int) -> str:
+        if (kept := self._record.at(place)) is None:
+            raise Invalid("it is not kept any more")
+        return kept.checkpoint.leaves
