@@ -15,7 +15,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 HERE = Path(__file__).parent
 DIST = HERE / "dist"
@@ -28,6 +28,8 @@ PATIENCE_S = 900
 """For all of it, where somebody wants it built."""
 FIRST_USE_S = 90
 """Where it comes along with something else: a registry that does not answer must not keep anybody waiting for long."""
+LOOK_S = 0.1
+"""Between two looks at whether somebody else is done."""
 
 Say = Callable[[str], None]
 
@@ -90,7 +92,7 @@ def digest() -> str:
 def build(say: Say, patience_s: float = PATIENCE_S) -> None:
     """Into `dist`, which holds the old one or the new one, and nothing in between. Raises `NotBuilt`."""
     wanted, clock = digest(), Clock(patience_s)
-    with _alone(), node(say, clock) as found, tempfile.TemporaryDirectory(dir=HERE, prefix=".dist-") as place:
+    with _alone(say, clock), node(say, clock) as found, tempfile.TemporaryDirectory(dir=HERE, prefix=".dist-") as place:
         if not _installed():
             say("the dashboard: fetching its packages from the npm registry")
             _run([*found.npm, "ci", "--omit=dev", "--ignore-scripts", "--no-audit", "--no-fund"], found, clock)
@@ -106,11 +108,24 @@ def build(say: Say, patience_s: float = PATIENCE_S) -> None:
 
 
 @contextlib.contextmanager
-def _alone() -> Iterator[None]:
-    """Two that build at once would take each other's packages away."""
+def _alone(say: Say, clock: Clock) -> Iterator[None]:
+    """Two that build at once would take each other's packages away. Raises `NotBuilt` after too long a wait."""
     with (HERE / ".build.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not _locked(lock):
+            say("the dashboard: waiting for somebody else who is building it")
+            while not _locked(lock):
+                if not clock.left_s:
+                    raise NotBuilt("somebody else has been building it all the time")
+                time.sleep(min(LOOK_S, clock.left_s))
         yield
+
+
+def _locked(lock: IO[str]) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _installed() -> bool:

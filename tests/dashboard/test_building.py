@@ -1,7 +1,9 @@
 """The page is built with whatever node there is, and what is missing is said."""
 
+import fcntl
 import shutil
 import socket
+import time
 from pathlib import Path
 
 import pytest
@@ -52,6 +54,19 @@ def test_a_registry_that_never_answers_keeps_nobody_waiting(copied: Path, monkey
         said: list[str] = []
         assert not build.ensure_built(said.append, patience_s=3)
     assert "is the npm registry reachable?" in said[-1]
+
+
+def test_whoever_builds_for_long_keeps_nobody_else_waiting(copied: Path) -> None:
+    said: list[str] = []
+    with (copied / ".build.lock").open("w") as theirs:
+        fcntl.flock(theirs, fcntl.LOCK_EX)
+        began = time.monotonic()
+        assert not build.ensure_built(said.append, patience_s=0.5)
+        assert 0.5 <= time.monotonic() - began < 5
+    assert said == [
+        "the dashboard: waiting for somebody else who is building it",
+        "the dashboard was not built: somebody else has been building it all the time",
+    ]
 
 
 def test_a_checkout_that_cannot_be_written_to_is_no_failure(copied: Path) -> None:
