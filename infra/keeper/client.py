@@ -118,10 +118,19 @@ class KeeperClient:
         return await self._ask(request, protocol.Written)
 
     async def signal(
-        self, exec_id: str, signum: int, scope: protocol.Scope = "tree", *, note: str | None = None
+        self,
+        exec_id: str,
+        signum: int,
+        scope: protocol.Scope = "tree",
+        *,
+        note: str | None = None,
+        order: str | None = None,
     ) -> int:
-        """How many processes got it. `note` says why, and comes with the exit. Raises `Invalid` for an unknown exec."""
-        request = protocol.Signal(id=self._next(), exec=exec_id, signum=signum, scope=scope, note=note)
+        """How many processes got it: none of a repeat with the same `order`. `note` says why, and comes with the exit.
+
+        Raises `Invalid` for an unknown exec, `Conflict` where the sandbox does not answer.
+        """
+        request = protocol.Signal(id=self._next(), exec=exec_id, signum=signum, scope=scope, note=note, order=order)
         return (await self._ask(request, protocol.Signalled)).count
 
     async def resize(self, exec_id: str, rows: int, cols: int) -> None:

@@ -8,6 +8,7 @@ from contracts.errors import Invalid
 from infra.keeper.frame import MAX_PAYLOAD, Kind
 from infra.keeper.framer import incomplete_tail
 from infra.keeper.launch import Ending, Launched, LaunchFailed, SandboxGone, SandboxSilent, Way
+from infra.keeper.once import Once
 from infra.keeper.outcome import Exit, Failed, Lost, encode
 from infra.keeper.outcome import Resize as Resized
 from infra.keeper.protocol import Resize, Signal, Start, Write, Written
@@ -31,6 +32,7 @@ class Execution:
         self._launched: Launched | None = None
         self._began_at = 0.0
         self._resizing = asyncio.Lock()
+        self._signalled = Once()
         self.attempted = asyncio.Event()
         """Set once the command runs, or its failure to start is on the record."""
 
@@ -156,16 +158,18 @@ class Execution:
         return Written(accepted=True, offset=total + len(new))
 
     async def signal(self, request: Signal) -> int:
-        """How many processes got it: 0 when none is left."""
+        """How many processes got it: 0 when none is left, and for an order that was carried out before."""
         await self.attempted.wait()
-        if self._launched is None:
+        if self._launched is None or request.order in self._signalled:
             return 0
         if request.note is not None and len(self._record.notes) < NOTES_KEPT:
             self._record.notes.append(request.note)
         try:
-            return await self._launched.signal(request.signum, request.scope)
+            count = await self._launched.signal(request.signum, request.scope)
         except SandboxGone:
             return 0
+        self._signalled.add(request.order)
+        return count
 
     async def resize(self, request: Resize) -> None:
         """One after the other, as they come. Raises `Invalid` where there is no terminal, or none any more."""

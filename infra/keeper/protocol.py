@@ -66,6 +66,8 @@ class Signal(Request, frozen=True, kw_only=True, tag="signal"):
     scope: Scope = "tree"
     note: str | None = None
     """Why, for the record: it comes with the exit."""
+    order: str | None = None
+    """An id: what was done under it is not done again."""
 
 
 class Resize(Request, frozen=True, kw_only=True, tag="resize"):

@@ -5,11 +5,11 @@ import os
 from collections import deque
 from typing import NamedTuple
 
+from infra.keeper.once import Once
 from infra.keeper.protocol import Written
 from infra.keeper.record import Record
 
 WAITING_BYTES = 1024**3
-IDS_REMEMBERED = 1024
 VEOF = b"\x04"
 
 
@@ -33,7 +33,7 @@ class StdinFeed:
         self._pieces: deque[Piece] = deque()
         self._waiting = 0
         self._current = bytearray()
-        self._ids: dict[str, None] = {}
+        self._ids = Once()
         self._ending = False
         self._eof_typed = not terminal
         self._watching = False
@@ -44,7 +44,7 @@ class StdinFeed:
 
     def refusal(self, total: int, data: bytes, offset: int | None, write_id: str | None) -> Written | None:
         """The answer where nothing new is to be written; None where there is."""
-        if write_id is not None and write_id in self._ids:
+        if write_id in self._ids:
             return Written(accepted=True, offset=total)
         if offset is not None and offset > total:
             return Written(accepted=False, offset=total, reason="gap")
@@ -56,10 +56,7 @@ class StdinFeed:
         return None
 
     def remember(self, write_id: str | None) -> None:
-        if write_id is not None:
-            self._ids[write_id] = None
-            if len(self._ids) > IDS_REMEMBERED:
-                del self._ids[next(iter(self._ids))]
+        self._ids.add(write_id)
 
     def push(self, piece: Piece) -> None:
         if self._fd is not None:

@@ -185,11 +185,11 @@ class Attachments:
         if client is self._client and not self.has(context.key):
             self._attach(client, context, begun, known=NOTHING)
 
-    async def end(self, key: str, *, reason: str, first: int, grace_s: float) -> None:
-        """Starts to end a command; its record tells when it has."""
+    async def end(self, key: str, *, reason: str, first: int, grace_s: float, order: str) -> None:
+        """Starts to end a command; its record tells when it has. Ordered again it is not signalled again."""
 
         async def begin(client: KeeperClient) -> None:
-            heard = await ending.ask_to_end(client, key, first, reason)
+            heard = await ending.ask_to_end(client, key, first, reason, order)
             if not heard or first != signal.SIGKILL:
                 self._spawn(key, ending.kill(client, key, after_s=grace_s))
 

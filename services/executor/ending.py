@@ -32,10 +32,12 @@ async def at_time_limit(keeper: KeeperClient, key: str, left_s: float, note: str
     await kill(keeper, key, after_s=TIME_LIMIT_GRACE_S)
 
 
-async def ask_to_end(keeper: KeeperClient, key: str, signum: int, note: str | None = None) -> bool:
+async def ask_to_end(
+    keeper: KeeperClient, key: str, signum: int, note: str | None = None, order: str | None = None
+) -> bool:
     """False where the sandbox does not answer now; the note is in the record all the same."""
     try:
-        await keeper.signal(key, signum, note=note)
+        await keeper.signal(key, signum, note=note, order=order)
     except Conflict as error:
         logger.info("%s does not hear signal %d: %s", key, signum, error.message)
         return False

@@ -76,7 +76,7 @@ class Executor:
             case InputCommand():
                 await self._input(sandbox, head.id, order)
             case SignalCommand():
-                await self._signal(sandbox, order)
+                await self._signal(sandbox, head.id, order)
             case ResizeCommand():
                 await self._resize(sandbox, order)
             case _:
@@ -168,15 +168,14 @@ class Executor:
             refused = f"input for {order.exec!r} at {order.offset}: {written.reason}, it has {written.offset}"
             raise Conflict(refused) if written.reason in LATER else Invalid(refused)
 
-    async def _signal(self, sandbox: str, order: SignalCommand) -> None:
+    async def _signal(self, sandbox: str, command: str, order: SignalCommand) -> None:
         key = await self._key(sandbox, order.exec)
         if order.cancel:
-            await self._attachments.end(
-                key, reason=note(CANCELLED, order.reason), first=order.signal, grace_s=order.grace_ms / 1000
-            )
+            reason, grace_s = note(CANCELLED, order.reason), order.grace_ms / 1000
+            await self._attachments.end(key, reason=reason, first=order.signal, grace_s=grace_s, order=command)
         else:
             scope = SCOPES[order.scope]
-            await self._attachments.with_keeper(lambda keeper: keeper.signal(key, order.signal, scope))
+            await self._attachments.with_keeper(lambda keeper: keeper.signal(key, order.signal, scope, order=command))
 
     async def _resize(self, sandbox: str, order: ResizeCommand) -> None:
         key = await self._key(sandbox, order.exec)

@@ -135,6 +135,20 @@ async def test_a_signal_to_the_main_process_leaves_its_children() -> None:
         assert await made.client.signal(exec_id, signal.SIGTERM) == 0
 
 
+async def test_a_signal_that_is_ordered_again_is_not_sent_again() -> None:
+    async with rig() as made:
+        script = "trap 'echo one' USR1; trap 'exit 0' USR2; echo ready; while :; do sleep 0.01; done"
+        exec_id = await made.start("sh", "-c", script)
+        await made.until(exec_id, lambda result: result.stdout == b"ready\n")
+        told = b"ready\n"
+        for order, count in (("a", 1), ("a", 0), ("b", 1), ("a", 0), ("b", 0)):
+            assert await made.client.signal(exec_id, signal.SIGUSR1, "main", order=order) == count
+            told += b"one\n" * count
+            await made.until(exec_id, lambda result: result.stdout == told)  # noqa: B023
+        await made.client.signal(exec_id, signal.SIGUSR2, "main")
+        assert (await made.final(exec_id)).stdout == b"ready\none\none\n"
+
+
 async def test_a_background_child_stays_on_the_record_after_the_end(tmp_path: Path) -> None:
     fifo = tmp_path / "go"
     os.mkfifo(fifo)

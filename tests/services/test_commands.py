@@ -12,13 +12,17 @@ import pytest
 import pytest_asyncio
 
 from contracts import codec, subjects
-from contracts.commands.command import PtySize, Scope
+from contracts.commands.command import PtySize, Scope, SignalCommand
 from contracts.errors import Invalid, SandboxExecFailed, SandboxInvalidState
 from contracts.events.command import CommandInput, CommandOutput, CommandStarted
-from contracts.message import Fact
+from contracts.message import Command, Fact
 from contracts.proof import Proof
+from contracts.streams import COMMANDS_STREAM
+from infra import clock
 from infra.bus import reader
+from infra.bus.publisher import append
 from infra.client import Cloche, Sandbox
+from infra.ids import new_id
 from tests.services.node import node_in
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -160,6 +164,23 @@ async def test_a_plain_signal_reaches_the_command(sandbox: Sandbox) -> None:
     assert seen == b"go\nusr1\n"
     assert execution.result is not None
     assert execution.result.outcome == "completed"
+
+
+async def test_a_signal_that_is_ordered_again_later_is_the_same_order(cloche: Cloche, sandbox: Sandbox) -> None:
+    execution = await sandbox.start("trap 'echo one' USR1; trap 'exit 0' USR2; echo go; while :; do sleep 0.05; done")
+    order = SignalCommand(exec=execution.id, signal=signal.SIGUSR1, scope=Scope.MAIN)
+    command = Command(
+        id=new_id("c"), source="tests", type="command.signal", time=clock.now(), sandboxid=sandbox.id, data=order
+    )
+    subject = subjects.command(sandbox.state.node, sandbox.id, "command", "signal")
+    seen = b""
+    async for chunk in execution.output():
+        seen += chunk.data
+        # The queue takes it again, as once it has forgotten the id.
+        await append(cloche.bus, subject, codec.encode(command), new_id("m"), stream=COMMANDS_STREAM)
+        if seen == b"go\none\n":
+            await execution.signal(signal.SIGUSR2, scope=Scope.MAIN)
+    assert seen == b"go\none\n"
 
 
 async def test_a_terminal_is_a_terminal_and_can_be_resized(sandbox: Sandbox) -> None:
