@@ -8,7 +8,11 @@ import httpx
 import pytest
 import pytest_asyncio
 
+from contracts import subjects
+from contracts.events.health import VitalsMetrics
+from infra.access import open_as
 from infra.client import Sandbox
+from infra.journal import Journal
 from tests.gateway.rig import Gateway, gateway_in
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -95,6 +99,27 @@ async def test_what_it_uses_now_and_lately(client: httpx.AsyncClient) -> None:
     assert (await client.get(HERE)).json()["last_heartbeat_at"] >= found["beat_at"]
     # One may just have been measured.
     assert len((await client.get(f"{HERE}/metrics?minutes=0.0001")).json()["recent"]) <= 1
+
+
+async def test_the_newest_is_told_of_more_than_one_answer_holds(gateway: Gateway, client: httpx.AsyncClient) -> None:
+    busy = await gateway.cloche.create(id="busy")
+    await busy.stop()
+    async with open_as(gateway.settings, "health_monitor") as bus:
+        journal = Journal(bus, service="health_monitor", node=gateway.settings.node)
+        for number in range(2100):
+            use = VitalsMetrics(cpu_percent=0, memory_bytes=1, processes=number, disk_bytes=0)
+            written = journal.write(busy.id, use, id=f"busy.metrics.{number}")
+            await bus.tell(subjects.vitals(busy.id, "metrics"), written.payload)
+    async with asyncio.timeout(30):
+        while True:
+            one = (await client.get("/api/v1/sandboxes/busy/metrics?limit=1")).json()
+            if one["current"] and one["current"]["use"]["processes"] == 2099:
+                break
+    assert one["recent"] == [one["current"]]
+    for limit in (2, 1000):
+        many = (await client.get(f"/api/v1/sandboxes/busy/metrics?limit={limit}")).json()["recent"]
+        assert [each["use"]["processes"] for each in many] == list(range(2100 - limit, 2100))
+    assert (await client.get("/api/v1/sandboxes/busy/metrics?limit=1&minutes=0.0001")).json()["recent"] == []
 
 
 async def test_a_session_is_exported_as_lines(client: httpx.AsyncClient, sandbox: Sandbox) -> None:

@@ -1,6 +1,7 @@
 """What a sandbox uses, now and lately."""
 
 import datetime
+from collections import deque
 from typing import Annotated
 
 from litestar import Router, get
@@ -15,6 +16,7 @@ from infra import clock
 from infra.bus import page
 from infra.bus.page import Entry
 from infra.client.vitals import newest
+from services.gateway.desk import Desk
 from services.gateway.routes.looking import present
 from services.gateway.routes.params import Found, Limit, TheDesk
 
@@ -34,10 +36,6 @@ async def metrics(
 ) -> Vitals:
     """Processor, memory, processes, disk and network: the newest measurement, and those before it."""
     since = clock.now() - datetime.timedelta(minutes=minutes)
-    kept = await page.fetch(
-        desk.bus, subjects.vitals(found.id, "metrics"), 1, since=since, limit=1000, stream=VITALS_STREAM
-    )
-    samples = [sample for entry in kept.entries if (sample := _sample(entry)) is not None]
     known = (await newest(desk.bus, [found.id])).get(found.id)
     current = None
     if known is not None and known.metrics is not None and known.measured_at is not None:
@@ -47,8 +45,25 @@ async def metrics(
         health=(await present(desk, found)).health,
         beat_at=None if known is None else known.beat_at,
         current=current,
-        recent=tuple(samples[-limit:]),
+        recent=await _recent(desk, found.id, since, limit, current),
     )
+
+
+async def _recent(
+    desk: Desk, sandbox: str, since: datetime.datetime, limit: int, current: Sample | None
+) -> tuple[Sample, ...]:
+    """The newest `limit`, oldest first."""
+    if limit == 1:
+        # Lists ask for it again and again, for each sandbox in them.
+        return (current,) if current is not None and current.at >= since else ()
+    newest_entries: deque[Entry] = deque(maxlen=limit)
+    subject = subjects.vitals(sandbox, "metrics")
+    kept = await page.fetch(desk.bus, subject, 1, since=since, stream=VITALS_STREAM)
+    newest_entries.extend(kept.entries)
+    while kept.pending and kept.entries:
+        kept = await page.fetch(desk.bus, subject, kept.entries[-1].seq + 1, stream=VITALS_STREAM)
+        newest_entries.extend(kept.entries)
+    return tuple(sample for entry in newest_entries if (sample := _sample(entry)) is not None)
 
 
 def _sample(entry: Entry) -> Sample | None:
