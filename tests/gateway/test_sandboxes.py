@@ -93,7 +93,22 @@ async def test_a_body_that_is_no_json_is_refused(client: httpx.AsyncClient) -> N
     assert broken.status_code == 400
 
 
-@pytest.mark.parametrize("query", ["limit=0", "limit=many", "status=asleep", "label=noequals", "limit=1001"])
+async def test_a_body_is_as_large_as_an_order_can_be_and_no_larger(client: httpx.AsyncClient) -> None:
+    async def pieces() -> AsyncIterator[bytes]:
+        for _ in range(5):
+            yield b" " * (1 << 20)
+
+    for body in (b" " * (5 << 20), pieces()):
+        refused = await client.post(SANDBOXES, content=body, headers={"content-type": "application/json"})
+        assert (refused.status_code, refused.json()["code"]) == (413, "TOO_LARGE")
+        assert refused.headers["content-type"] == "application/problem+json"
+    taken = await client.post(SANDBOXES, content=b" " * (3 << 20), headers={"content-type": "application/json"})
+    assert (taken.status_code, taken.json()["code"]) == (400, "INVALID")
+
+
+@pytest.mark.parametrize(
+    "query", ["limit=0", "limit=many", "status=asleep", "label=noequals", "limit=1001", "label=a%3D1&label=a%3D2"]
+)
 async def test_a_query_out_of_its_bounds_is_refused(client: httpx.AsyncClient, query: str) -> None:
     refused = await client.get(f"{SANDBOXES}?{query}")
     assert (refused.status_code, refused.json()["code"]) == (400, "INVALID")

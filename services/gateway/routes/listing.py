@@ -18,11 +18,15 @@ MOST_LOOKED_AT = 20_000
 
 
 def labels_of(typed: Sequence[str]) -> dict[str, str]:
-    """From `key=value`. Raises `Invalid`."""
+    """From `key=value`. Raises `Invalid`, also for what no sandbox can have: two values of one label."""
+    found: dict[str, str] = {}
     for each in typed:
-        if not each.partition("=")[1] or not each.partition("=")[0]:
+        key, equals, value = each.partition("=")
+        if not equals or not key:
             raise Invalid(f"label: {each[:80]!r} is not key=value")
-    return {key: value for key, _, value in (each.partition("=") for each in typed)}
+        if found.setdefault(key, value) != value:
+            raise Invalid(f"label: {key[:80]!r} is to be both {found[key][:80]!r} and {value[:80]!r}")
+    return found
 
 
 async def listed(desk: Desk, principal: Principal, query: ListSandboxes) -> SandboxPage:
