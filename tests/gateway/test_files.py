@@ -128,6 +128,25 @@ async def test_one_that_stops_in_the_middle_of_a_file_keeps_nobody_else_from_it(
         writer.close()
 
 
+@pytest.mark.parametrize("size", [1000, 2_000_000])
+async def test_one_that_sends_slowly_keeps_nobody_from_the_file_and_overwrites_nothing_unseen(
+    gateway: Gateway, client: httpx.AsyncClient, size: int
+) -> None:
+    place, content = f"{FILES}/slow-{size}", b"s" * size
+    await client.put(place, content=b"before")
+    reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
+    head = f"PUT {place} HTTP/1.1\r\nhost: localhost\r\ncontent-length: {size}\r\nif-match: {etag(b'before')}\r\n"
+    writer.write(f"{head}authorization: Bearer {gateway.token()}\r\n\r\n".encode() + content[:-1])
+    await writer.drain()
+    async with asyncio.timeout(10):
+        assert (await client.put(place, content=b"meanwhile")).status_code == 200
+    writer.write(content[-1:])
+    assert b" 412 " in await reader.readline()
+    writer.close()
+    await writer.wait_closed()
+    assert (await client.get(place)).content == b"meanwhile"
+
+
 async def test_a_write_that_expects_another_content_changes_nothing(client: httpx.AsyncClient) -> None:
     await client.put(f"{FILES}/guarded", content=b"one")
     right = await client.put(f"{FILES}/guarded", content=b"two", headers={"if-match": etag(b"one")})
@@ -156,7 +175,7 @@ async def test_of_many_who_expect_the_same_content_one_writes(client: httpx.Asyn
 
 
 async def test_a_large_file_is_streamed_in_and_out(client: httpx.AsyncClient) -> None:
-    content = b"".join(hashlib.sha256(str(n).encode()).digest() for n in range(100_000))
+    content = b"".join(hashlib.sha256(str(n).encode()).digest() for n in range(150_000))
     written = await client.put(f"{FILES}/large?mode=750", content=content)
     assert (written.status_code, written.headers["etag"]) == (201, etag(content))
     assert (await client.get(f"{FILES}/large")).content == content

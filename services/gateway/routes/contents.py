@@ -82,10 +82,12 @@ async def write(
     """
     require_life(found)
     path = path_in(request.scope)
-    async with conditions.turn(found.id, path):
+    # Whoever is refused need not send it all; whoever sends slowly keeps nobody else from the file.
+    await conditions.check(desk, found, path, if_match, if_none_match)
+    permissions = None if mode is None else int(mode, 8)
+    async with storing.arrived(desk, found, path, request, permissions) as arrived, conditions.turn(found.id, path):
         await conditions.check(desk, found, path, if_match, if_none_match)
-        permissions = None if mode is None else int(mode, 8)
-        stored = await storing.store(desk, found, path, request, permissions)
+        stored = await arrived.store()
     sequence = await flushed(desk, found)
     told = FileStored(
         path=spell(path).text, size=stored.size, sha256=stored.sha256, created=stored.created, sequence=sequence
