@@ -153,7 +153,8 @@ class Gateway(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     slow_s: Annotated[float, Meta(ge=0.1, le=3600)] = 20.0
     """A follower that takes nothing for so long is told where it was, and dropped. A request has to come as fast."""
     heartbeat_s: Annotated[float, Meta(ge=0.1, le=3600)] = 30.0
-    max_body_bytes: Annotated[int, Meta(ge=1 << 16, le=1 << 34)] = 64 << 20
+    max_body_bytes: Annotated[int, Meta(ge=1 << 16, le=1 << 34)] = 4 << 20
+    """Of JSON, which is held in memory; the bus takes no order of more than 2 MiB. Files are streamed, of any size."""
     dashboard: Path | None = None
     """A directory with the built dashboard. Absent = the one that came with this version."""
 

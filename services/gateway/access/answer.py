@@ -12,7 +12,9 @@ PAGES = (
     b"font-src 'self' data:; connect-src 'self'; manifest-src 'self'; worker-src 'self'; base-uri 'none'; "
     b"form-action 'none'; frame-ancestors 'none'"
 )
-"""Terminals and plots set styles on what they draw; a script is never inline."""
+"""A script is never inline. Styles are: xterm.js makes `<style>` elements, whose text depends on theme and size, and
+sets `style` attributes on what it draws. It takes no nonce, and there is no hash of what is not known before.
+"""
 DATA = b"default-src 'none'; sandbox; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 """What comes out of a sandbox is never a page of ours, whatever it says it is."""
 HEADERS = (
