@@ -1,13 +1,16 @@
 """The page is built with whatever node there is, and what is missing is said."""
 
+import contextlib
 import fcntl
 import shutil
 import socket
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
+from infra.settings import Settings
 from services.dashboard import build
 from tests.dashboard.tools import needs_node
 
@@ -54,6 +57,54 @@ def test_a_registry_that_never_answers_keeps_nobody_waiting(copied: Path, monkey
         said: list[str] = []
         assert not build.ensure_built(said.append, patience_s=3)
     assert "is the npm registry reachable?" in said[-1]
+
+
+def _drip(silent: socket.socket) -> None:
+    """Answers everybody, and never to the end."""
+    with contextlib.suppress(OSError):
+        while True:
+            connected, _ = silent.accept()
+            threading.Thread(target=_drip_into, args=(connected,), daemon=True).start()
+
+
+def _drip_into(connected: socket.socket) -> None:
+    with contextlib.suppress(OSError), connected:
+        connected.sendall(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 1000000\r\n\r\n{")
+        while True:
+            connected.sendall(b" ")
+            time.sleep(0.05)
+
+
+@needs_node
+def test_a_first_use_says_what_it_does_and_is_over_in_time_however_slow_the_registry_is(
+    copied: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[tuple[float, str]] = []
+    began = time.monotonic()
+    with socket.create_server(("127.0.0.1", 0)) as slow:
+        threading.Thread(target=_drip, args=(slow,), daemon=True).start()
+        monkeypatch.setenv("npm_config_registry", f"http://127.0.0.1:{slow.getsockname()[1]}/")
+        monkeypatch.setenv("npm_config_cache", str(copied / ".cache"))
+        assert not build.ensure_built(lambda words: said.append((time.monotonic() - began, words)), patience_s=3)
+    (begun, first), (ended, last) = said
+    assert first == "the dashboard: fetching its packages from the npm registry"
+    assert last.startswith("the dashboard was not built: it takes too long; is the npm registry reachable?")
+    assert begun < 3 <= ended < 8
+
+
+@pytest.mark.filterwarnings("ignore:'click:DeprecationWarning")
+def test_a_first_use_leaves_half_a_minute_of_two_for_the_rest(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    # What the command line is made with warns of itself when it is imported.
+    from services.cli import commands_open, commands_system
+
+    assert build.FIRST_USE_S <= 90
+    given: list[float] = []
+    monkeypatch.setattr(build, "ensure_built", lambda _, patience_s: given.append(patience_s))
+    commands_system._have_dashboard(Settings(data=tmp_path))
+    monkeypatch.setattr(commands_open, "ensure_built", lambda _, patience_s: given.append(patience_s))
+    monkeypatch.setattr(commands_open, "_entrance", lambda _: "http://127.0.0.1:7300/")
+    commands_open.open_(only_print=True)
+    assert given == [build.FIRST_USE_S] * 2
 
 
 def test_whoever_builds_for_long_keeps_nobody_else_waiting(copied: Path) -> None:
