@@ -157,10 +157,13 @@ def lane_of(command: str) -> str:
 
 
 async def carry_out(desk: Desk, principal: Principal, sandbox: str, frame: CommandFrame) -> Struct:
-    """Returns what came of it. Raises the reason when it was refused; also what `Desk.sandbox` raises."""
+    """Returns what came of it. Raises the reason when it was refused; also what `Desk.sandbox` raises.
+
+    Whoever may not order it is told that first, whatever they say.
+    """
     known = ORDERS[frame.command]
-    order = codec.decode(frame.payload, known.payload)
     found = await desk.sandbox(principal, sandbox, known.needed)
+    order = codec.decode(frame.payload, known.payload)
     return await known.carry_out(Asked(desk, principal, found, frame.key), order)
 
 

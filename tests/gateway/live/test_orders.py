@@ -3,9 +3,17 @@
 from pathlib import Path
 
 from contracts.access import Role
+from services.gateway.live.orders import ORDERS
 from tests.gateway.live.client import following
 from tests.gateway.rig import gateway_in
 from tests.services.node import Service
+
+STEERING = tuple(name for name, known in ORDERS.items() if known.needed != Role.VIEWER)
+READING = {"request_files", "request_terminal"}
+
+
+def test_all_but_reading_takes_an_operator() -> None:
+    assert set(ORDERS) - set(STEERING) == READING
 
 
 async def test_a_command_is_run_typed_into_resized_and_looked_at(tmp_path: Path) -> None:
@@ -44,18 +52,23 @@ async def test_a_viewer_reads_and_is_refused_the_rest_by_id_while_the_connection
     async with gateway_in(tmp_path) as gateway:
         sandbox = await gateway.cloche.create()
         async with following(gateway, sandbox.id, gateway.token(Role.VIEWER)) as follower:
+            for command in STEERING:
+                assert (await follower.order(command))["code"] == "FORBIDDEN", command
             for command, payload in (
                 ("run", {"shell": "true"}),
                 ("input", {"exec": "e", "data": "x"}),
                 ("send_message", {"text": "hello"}),
                 ("pause", {"target": "sandbox"}),
-                ("approve", {"approval": "a"}),
+                ("approve", {"approval": "a", "target": "network"}),
             ):
                 assert (await follower.order(command, **payload))["code"] == "FORBIDDEN"
             answer = await follower.order("request_files")
             assert answer["type"] == "result", answer
             await sandbox.run("true")
             await follower.until("event", event_type="command.completed")
+        told = [event.head.type async for event in sandbox.events()]
+        assert told.count("command.started") == 1
+        assert not [each for each in told if each.startswith(("user.", "dead_letter.", "sandbox.paused"))]
 
 
 async def test_the_same_key_is_the_same_order_and_the_log_knows_who_asked(tmp_path: Path) -> None:
