@@ -10,12 +10,16 @@ import pytest_asyncio
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
+from contracts.access import Role, Scope
 from tests.gateway.live.client import Follower, following
 from tests.gateway.live.raw import BINARY, CLOSE, CONT, PING, TEXT, RawSocket, frame, raw_socket
+from tests.gateway.live.throwing import Target, throw
 from tests.gateway.rig import Gateway, gateway_in
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 MB = 1 << 20
+THROWN = 100
+"""Connections with up to eight made-up frames, at each address."""
 
 
 class Stage:
@@ -160,22 +164,14 @@ async def test_more_orders_than_can_be_carried_out_wait_and_none_is_lost(stage: 
     await stage.check()
 
 
-@pytest.mark.parametrize(
-    ("query", "status"),
-    [
-        ("from=x", 400),
-        ("from=-1", 400),
-        ("types=a.b.c", 400),
-        ("sandboxes=..", 400),
-        ("from=99999999999999999999", 400),
-    ],
-)
-async def test_a_wrong_address_is_refused_naming_the_parameter(stage: Stage, query: str, status: int) -> None:
+@pytest.mark.parametrize("query", ["from=x", "from=-1", "types=a.b.c", "sandboxes=..", "from=99999999999999999999"])
+async def test_a_wrong_address_is_refused_naming_the_parameter(stage: Stage, query: str) -> None:
     url = f"ws://127.0.0.1:{stage.gateway.port}/ws/events?token={stage.gateway.token()}&{query}"
     with pytest.raises(InvalidStatus) as refused:
         async with connect(url, proxy=None):
             pass
     assert refused.value.response.status_code == 400
+    await stage.check()
     assert query.partition("=")[0].encode() in refused.value.response.body
 
 
@@ -186,6 +182,7 @@ async def test_a_wrong_token_is_refused(stage: Stage, token: str) -> None:
         async with connect(url, proxy=None):
             pass
     assert refused.value.response.status_code in (401, 429, 414)
+    await stage.check()
 
 
 async def test_a_page_of_another_origin_is_refused(stage: Stage) -> None:
@@ -194,6 +191,34 @@ async def test_a_page_of_another_origin_is_refused(stage: Stage) -> None:
         async with connect(url, proxy=None, origin="https://evil.example"):  # type: ignore[arg-type]
             pass
     assert refused.value.response.status_code == 403
+    await stage.check()
+
+
+async def test_what_is_out_of_a_tokens_scope_is_refused(stage: Stage) -> None:
+    token = stage.gateway.token(Role.ADMIN, Scope(sandboxes=("another",)), subject="scoped")
+    for path in (f"sandboxes/{stage.sandbox}?", f"events?sandboxes={stage.sandbox}&"):
+        with pytest.raises(InvalidStatus) as refused:
+            async with connect(f"ws://127.0.0.1:{stage.gateway.port}/ws/{path}token={token}", proxy=None):
+                pass
+        assert refused.value.response.status_code == 404
+    async with following(stage.gateway, None, token) as follower:
+        for frame_of_theirs in (
+            f'{{"type":"subscribe","id":"s","sandboxes":["{stage.sandbox}"]}}',
+            f'{{"type":"command","id":"c","command":"run","sandbox":"{stage.sandbox}","payload":{{"shell":"true"}}}}',
+        ):
+            assert (await _answer(follower, frame_of_theirs))["code"] == "SANDBOX_NOT_FOUND"
+    await stage.check()
+
+
+@pytest.mark.parametrize("path", ["/ws/sandboxes/victim", "/ws/events"])
+async def test_frames_that_are_made_up_end_no_connection_but_their_own(stage: Stage, path: str) -> None:
+    if path != "/ws/events":
+        await stage.gateway.cloche.create(id="victim")
+    target = Target(stage.gateway.port, path, stage.gateway.token(subject="thrower"))
+    ends = await asyncio.to_thread(throw, target, THROWN)
+    assert {1000, 1002} <= set(ends), ends
+    assert not [line for line in stage.gateway.service.said if "ERROR" in line or "Traceback" in line]
+    await stage.check()
 
 
 async def test_the_token_of_an_address_is_in_no_log(stage: Stage) -> None:
