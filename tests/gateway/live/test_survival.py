@@ -12,7 +12,19 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake
 from tests.gateway.rig import Gateway, gateway_in
 
 CLIENTS = 50
-KILLED = ("gateway", "nats", "executor", "gateway", "replay", "nats", "spawner", "gateway", "file_watcher")
+OF_ALL = 20
+"""Of them follow the events of all sandboxes, half of those by its name."""
+KILLED = (
+    ("gateway",),
+    ("nats",),
+    ("executor", "agent"),
+    ("gateway",),
+    ("replay", "guardian"),
+    ("nats",),
+    ("spawner", "health_monitor"),
+    ("gateway",),
+    ("file_watcher", "egress"),
+)
 LINES = 1500
 PRINT = f"for i in $(seq 1 {LINES}); do echo line $i $(head -c 2000 /dev/zero | tr '\\0' x); sleep 0.01; done"
 AGAIN_S = 0.05
@@ -22,6 +34,7 @@ class _Read(msgspec.Struct):
     type: str
     sequence: int = 0
     event_type: str = ""
+    sandbox_id: str | None = None
     code: str = ""
 
 
@@ -31,9 +44,11 @@ _frames = msgspec.json.Decoder(_Read)
 class Client:
     """Reconnects for ever, and asks for what comes behind the last event that it has."""
 
-    def __init__(self, gateway: Gateway, sandbox: str) -> None:
+    def __init__(self, gateway: Gateway, sandbox: str, place: str) -> None:
         self._gateway = gateway
         self._sandbox = sandbox
+        self._place = place
+        self._last = 0
         self.sequences: list[int] = []
         self.connections = 0
 
@@ -47,8 +62,7 @@ class Client:
                 await asyncio.sleep(AGAIN_S)
 
     async def _read(self) -> bool:
-        at = self.sequences[-1] + 1 if self.sequences else 1
-        url = f"ws://127.0.0.1:{self._gateway.port}/ws/sandboxes/{self._sandbox}?from={at}"
+        url = f"ws://127.0.0.1:{self._gateway.port}/ws/{self._place}from={self._last + 1}"
         headers = {"authorization": f"Bearer {self._gateway.token()}"}
         async with connect(
             url, additional_headers=headers, compression=None, proxy=None, ping_interval=None, max_size=None
@@ -57,7 +71,11 @@ class Client:
             while True:
                 frame = _frames.decode(await connection.recv(decode=False))
                 assert frame.type != "error", frame
-                if frame.type == "event":
+                if frame.type != "event":
+                    continue
+                assert frame.sequence > self._last
+                self._last = frame.sequence
+                if frame.sandbox_id == self._sandbox:
                     self.sequences.append(frame.sequence)
                     if frame.event_type == "sandbox.removed":
                         return True
@@ -72,15 +90,18 @@ async def _kill(gateway: Gateway, name: str) -> None:
 
 async def _kill_at_random(gateway: Gateway) -> None:
     chance = random.Random(9)
-    for name in KILLED:
+    for names in KILLED:
         await asyncio.sleep(chance.uniform(0.2, 1.0))
-        await _kill(gateway, name)
+        await asyncio.gather(*(_kill(gateway, name) for name in names))
 
 
 async def test_fifty_followers_miss_nothing_while_gateway_nats_and_services_are_killed(tmp_path: Path) -> None:
-    async with gateway_in(tmp_path) as gateway:
+    async with gateway_in(tmp_path, "agent", "guardian") as gateway:
+        assert {name for names in KILLED for name in names} == {*gateway.node.services, "nats"}
         sandbox = await gateway.cloche.create()
-        clients = [Client(gateway, sandbox.id) for _ in range(CLIENTS)]
+        places = ["events?", f"events?sandboxes={sandbox.id}&"] * (OF_ALL // 2)
+        places += [f"sandboxes/{sandbox.id}?"] * (CLIENTS - OF_ALL)
+        clients = [Client(gateway, sandbox.id, place) for place in places]
         following = [asyncio.create_task(client.follow()) for client in clients]
         try:
             execution = await sandbox.start(PRINT)
