@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import time
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import httpx
 import pytest
@@ -34,9 +34,14 @@ def compose_program() -> list[str]:
         return [program]
     if subprocess.run(["docker", "compose", "version"], capture_output=True, check=False).returncode == 0:
         return ["docker", "compose"]
+    return give_up("neither docker-compose nor docker compose is here")
+
+
+def give_up(why: str) -> NoReturn:
+    """Skips the test; where there must be Docker, fails it."""
     if os.environ.get("CI") == "true" or os.environ.get("CLOCHE_REQUIRE_DOCKER"):
-        pytest.fail("neither docker-compose nor docker compose is here, and one must be")
-    return pytest.skip("neither docker-compose nor docker compose is here")
+        pytest.fail(f"{why}, and here it must be tried")
+    pytest.skip(why)
 
 
 class Seen(NamedTuple):
