@@ -39,9 +39,13 @@ class Entry(NamedTuple):
 
     @property
     def time(self) -> datetime.datetime:
-        text = self.stored_at.removesuffix("Z")
-        whole, _, fraction = text.partition(".")
-        return datetime.datetime.fromisoformat(f"{whole}.{fraction[:6]:0<6}+00:00")
+        return time_of(self.stored_at)
+
+
+def time_of(stored_at: str) -> datetime.datetime:
+    """As servers write it, to the nanosecond."""
+    whole, _, fraction = stored_at.removesuffix("Z").partition(".")
+    return datetime.datetime.fromisoformat(f"{whole}.{fraction[:6]:0<6}+00:00")
 
 
 _stored = headers.STORED.fullmatch

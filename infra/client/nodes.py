@@ -14,11 +14,12 @@ from contracts.events.sandbox import SandboxRecovering
 from contracts.message import Command, Fact, Order
 from contracts.nodes import DRAINED, NodeRecord, Standing, fold_node, is_alive
 from contracts.registry import command_tag
-from contracts.streams import COMMANDS_STREAM
+from contracts.streams import COMMANDS_STREAM, VITALS_STREAM
 from infra import asking, clock
 from infra.bus import reader
 from infra.bus.connection import Bus
 from infra.bus.publisher import append
+from infra.bus.server_time import server_now
 from infra.client.orders import raise_if_given_up
 from infra.ids import new_id
 from infra.nodes import NodeLog, signs_of_life
@@ -36,7 +37,7 @@ class NodeView(Struct, frozen=True, kw_only=True):
     node: str
     health: NodeHealth
     silent_s: float | None = None
-    """Since its last sign of life; None = the last is more than an hour ago, or there was none."""
+    """Since its last sign of life, by the servers' clock; None = that is more than an hour, or there was none."""
     vitals: VitalsNode | None = None
     reason: str = ""
     """Why it is drained, or taken for gone."""
@@ -47,7 +48,7 @@ class NodeView(Struct, frozen=True, kw_only=True):
 async def nodes(bus: Bus) -> list[NodeView]:
     """All that show signs of life, or that the log knows. Raises `Unavailable`."""
     signs, records = await signs_of_life(bus), await NodeLog(bus).read()
-    now = max([clock.now(), *(sign.entry.time for sign in signs.values())])
+    now = await server_now(bus, VITALS_STREAM)
     found = []
     for node in sorted({*signs, *records}):
         record, sign = records.get(node, NodeRecord(node=node)), signs.get(node)

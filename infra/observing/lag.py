@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Sequence
 
-from infra import clock
+from contracts.streams import LOG_STREAM
 from infra.bus import page
 from infra.bus.connection import Bus
+from infra.bus.server_time import server_now
 from infra.observing import catalogue
 from infra.observing.polling import poll
 from infra.observing.within import within
@@ -22,6 +23,7 @@ async def watch_lag(follower: str, bus: Bus, filters: Sequence[str], applied: Ca
                 oldest = min(oldest or found.entries[0].time, found.entries[0].time)
         name = within(bus, follower)
         catalogue.lag_events.set(behind, name)
-        catalogue.lag_seconds.set(0 if oldest is None else (clock.now() - oldest).total_seconds(), name)
+        age_s = 0.0 if oldest is None else (await server_now(bus, LOG_STREAM) - oldest).total_seconds()
+        catalogue.lag_seconds.set(max(age_s, 0.0), name)
 
     await poll(look)

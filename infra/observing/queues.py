@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 
 from contracts.streams import ConsumerSpec
-from infra import clock
 from infra.bus import page
 from infra.bus.connection import Bus
+from infra.bus.server_time import server_now
 from infra.observing import catalogue
 from infra.observing.polling import poll
 from infra.observing.within import within
@@ -33,7 +33,7 @@ async def watch_ages(bus: Bus, specs: Iterable[ConsumerSpec]) -> None:
         for spec in watched:
             pages = [await page.fetch(bus, each, 1, limit=1, stream=spec.stream) for each in spec.filters]
             stored = [entry.time for found in pages for entry in found.entries]
-            age_s = (clock.now() - min(stored)).total_seconds() if stored else 0.0
+            age_s = (await server_now(bus, spec.stream) - min(stored)).total_seconds() if stored else 0.0
             catalogue.queue_oldest.set(max(age_s, 0.0), within(bus, spec.durable))
 
     await poll(look)
