@@ -111,9 +111,13 @@ def write(file: Path, text: str) -> None:
         raise no_room(file.parent, error) from error
 
 
+def lock_file(data: Path) -> Path:
+    return data / "nats" / "lock"
+
+
 def lock(data: Path) -> int | None:
     """The store's lock as a descriptor, or None while a server holds it. It follows the descriptor's copies."""
-    descriptor = os.open(data / "nats" / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    descriptor = os.open(lock_file(data), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -6,102 +6,24 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 import pytest_asyncio
 import yaml
 
 from contracts.errors import QuotaExceeded, SandboxPathDenied
 from contracts.events.agent import AgentApprovalRequested
-from infra.client import Cloche, Sandbox
+from infra.client import Cloche
 from infra.ports import free_port
 from tests.agents.conformance.scenes import until
 from tests.agents.scripted.playing import begin
-from tests.services.node import DEFAULTS, ROOT, end_sandboxes, settings_in
+from tests.observing.up import WITHIN_S, Up, figure, get, process, until_figure, until_shown, until_told
+from tests.services.node import ROOT, end_sandboxes, settings_in
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-
-WITHIN_S = 90.0
-
-
-class Up:
-    """`cloche up`, with figures."""
-
-    def __init__(self, data: Path) -> None:
-        self.data = data
-        self.port = free_port()
-        self.log = data / "up.log"
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
-
-    def values(self) -> dict[str, str]:
-        own = {"CLOCHE_DATA": str(self.data), "CLOCHE_METRICS_PORT": str(self.port), "CLOCHE_LOG_FORMAT": "json"}
-        return {
-            **DEFAULTS,
-            **own,
-            "CLOCHE_POOL": "1",
-            "CLOCHE_LOG_LEVEL": "INFO",
-            "PYTHONPATH": str(ROOT),
-            "PATH": "/usr/bin:/bin",
-        }
-
-
-async def get(url: str, *, wanted: int = 200) -> httpx.Response:
-    """For what answers only once something has started."""
-    async with httpx.AsyncClient() as client, asyncio.timeout(WITHIN_S):
-        while True:
-            try:
-                answer = await client.get(url)
-                if answer.status_code == wanted:
-                    return answer
-            except httpx.TransportError:
-                pass
-            await asyncio.sleep(0.1)
-
-
-async def until_shown(up: Up, *beginnings: str) -> None:
-    """A figure may be told a moment after what it counts."""
-    async with asyncio.timeout(WITHIN_S):
-        while missing := await _missing(up, beginnings):
-            await asyncio.sleep(0.1)
-    assert not missing
-
-
-async def _missing(up: Up, beginnings: tuple[str, ...]) -> list[str]:
-    lines = (await get(f"{up.url}/metrics")).text.splitlines()
-    return [each for each in beginnings if not any(line.startswith(each) for line in lines)]
-
-
-async def figure(up: Up, line: str) -> float:
-    """The sum of the lines that begin so: as soon as there is one."""
-    await until_shown(up, line)
-    lines = (await get(f"{up.url}/metrics")).text.splitlines()
-    return sum(float(each.rpartition(" ")[2]) for each in lines if each.startswith(line))
-
-
-async def until_figure(up: Up, line: str, is_right: Callable[[float], bool]) -> None:
-    async with asyncio.timeout(WITHIN_S):
-        while not is_right(found := await figure(up, line)):
-            await asyncio.sleep(0.1)
-    assert is_right(found)
-
-
-@asynccontextmanager
-async def process(*argv: str, log: Path, env: dict[str, str] | None = None) -> AsyncIterator[None]:
-    with log.open("wb") as out:
-        started = await asyncio.create_subprocess_exec(*argv, stdout=out, stderr=out, env=env, cwd=ROOT)
-    try:
-        yield
-    finally:
-        started.terminate()
-        await started.wait()
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -217,12 +139,6 @@ async def test_a_tool_call_that_waits_for_leave_is_shown_with_its_age_until_it_i
         await run.wait()
     await until_figure(up, "cloche_approvals_pending", lambda waiting: waiting == 0)
     await until_figure(up, "cloche_approvals_oldest_seconds", lambda age: age == 0)
-
-
-async def until_told(sandbox: Sandbox, type_: str) -> None:
-    async with asyncio.timeout(WITHIN_S):
-        async for _ in sandbox.events(types=[type_], follow=True):
-            return
 
 
 async def test_a_real_prometheus_finds_every_target_up(up: Up, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 from contracts import subjects
 from contracts.errors import Invalid
 from contracts.events.node import NodeJoined, NodeLost, VitalsNode
-from contracts.streams import COMMANDS_STREAM, executor_consumer, spawner_consumer
+from contracts.streams import COMMANDS_STREAM, LOG_STREAM, VITALS_STREAM, executor_consumer, spawner_consumer
 from infra import asking
 from infra.bus.connection import Bus
 from infra.bus.out_stream import OutStream
@@ -59,13 +59,21 @@ async def order(bus: Bus, number: int) -> None:
     await append(bus, f"cloche.cmd.local.s{number}.command.run", b"{}", f"c-{number}", stream=COMMANDS_STREAM)
 
 
-async def test_orders_that_nobody_takes_are_the_depth_of_their_queue(server: Server) -> None:
+async def test_orders_that_nobody_takes_are_the_depth_of_their_queue_and_those_in_hand_are_not(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(polling, "EVERY_S", 0.05)
     client, executor = await server.connect("client"), await server.connect("executor")
     for number in range(3):
         await order(client, number)
     async with running(watch_queue(executor, executor_consumer("local"))):
         await until(lambda: value(catalogue.queue_depth, "executor-local") == 3)
-    assert value(catalogue.queue_unsettled, "executor-local") == 0
+        assert value(catalogue.queue_unsettled, "executor-local") == 0
+        puller = Puller(executor, COMMANDS_STREAM, "executor-local")
+        async with puller.open():
+            await puller.next()
+            await until(lambda: value(catalogue.queue_unsettled, "executor-local") == 1)
+            await until(lambda: value(catalogue.queue_depth, "executor-local") == 2)
 
 
 async def test_an_order_that_nobody_takes_grows_old_until_it_is_settled(
@@ -117,11 +125,18 @@ async def test_only_what_a_follower_reads_is_its_lag(server: Server) -> None:
 
 
 async def test_the_size_of_the_store_is_the_servers_own_count(server: Server) -> None:
+    await append(await server.connect("executor"), "cloche.log.sb.command.started.e", b"{}", "executor.1")
     bus = await server.connect("replay")
     bus.realm = "acme"
     async with running(watch_store(bus)):
         await until(lambda: value(catalogue.store_messages, "acme/OBJ_cloche_blobs") == 0)
-    assert value(catalogue.store_bytes, "acme/CLOCHE_LOG") is not None
+    for name in (LOG_STREAM, VITALS_STREAM):
+        info = await bus.api(f"STREAM.INFO.{name}")
+        assert value(catalogue.store_bytes, f"acme/{name}") == info["state"]["bytes"]
+        assert value(catalogue.store_messages, f"acme/{name}") == info["state"]["messages"]
+        assert value(catalogue.store_limit, f"acme/{name}") == max(info["config"]["max_bytes"], 0)
+    assert value(catalogue.store_messages, f"acme/{LOG_STREAM}") == 1
+    assert value(catalogue.store_limit, f"acme/{VITALS_STREAM}") == 256 * 1024**2
 
 
 async def test_the_disk_is_that_of_the_data_folder_and_one_that_is_gone_stops_nobody(

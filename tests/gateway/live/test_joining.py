@@ -100,5 +100,8 @@ async def test_the_figures_know_who_follows_and_what_they_were_sent(tmp_path: Pa
             sent = len(await follower.events_until("sandbox.started"))
             figures = (await client.get("/metrics")).text.splitlines()
             assert 'cloche_gateway_followers{kind="websocket"} 1.0' in figures
-            told = next(line for line in figures if line.startswith("cloche_gateway_events_sent_total"))
-            assert float(told.split()[-1]) >= sent
+            told = {line.split()[0]: float(line.split()[-1]) for line in figures if not line.startswith("#")}
+            assert told["cloche_gateway_events_sent_total"] >= sent
+            assert told["cloche_gateway_event_bytes_sent_total"] > sent * 100
+            again = (await client.get("/metrics")).text.splitlines()
+            assert 'cloche_gateway_request_seconds_count{route="/metrics"} 1.0' in again

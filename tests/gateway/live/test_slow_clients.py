@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 import psutil
 
+from contracts.access import Role
 from tests.gateway.live.client import following
 from tests.gateway.live.raw import CLOSE, TEXT, RawSocket, raw_socket
 from tests.gateway.rig import Gateway, gateway_in
@@ -58,6 +59,15 @@ async def test_one_that_never_reads_is_told_its_last_sequence_while_others_miss_
             assert await asyncio.gather(*others) == [PRINTED] * 3
             await end
             assert process.memory_info().rss - before < 60 * MB
+        await _expect_figures(gateway)
+
+
+async def _expect_figures(gateway: Gateway) -> None:
+    async with gateway.client(gateway.token(Role.ADMIN)) as client:
+        figures = (await client.get("/metrics")).text.splitlines()
+    assert "cloche_gateway_slow_clients_dropped_total 1.0" in figures
+    lag = next(line for line in figures if line.startswith("cloche_gateway_feed_lag_seconds "))
+    assert 0 < float(lag.split()[-1]) < 60
 
 
 async def _until_they_follow(gateway: Gateway, others: list[asyncio.Task[int]]) -> None:
