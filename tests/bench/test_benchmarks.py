@@ -64,7 +64,7 @@ async def rig(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Rig]:
         (first_byte, ["line written → seen by a follower, p50", "line written → seen by a follower, p99"]),
         (command_line, ["from nothing running", "from nothing running", "running `up`", "running `up`"]),
         (claim, ["create on local, from the warm pool"]),
-        (growth, ["a session of 3 commands: in the store"]),
+        (growth, ["a session of 3 commands: messages in the store", "a session of 3 commands: the store's directory"]),
     ],
 )
 async def test_a_benchmark_yields_figures_beside_bare_ones(rig: Rig, benchmark_: Benchmark, names: list[str]) -> None:

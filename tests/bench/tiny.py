@@ -37,6 +37,7 @@ TINY = Sizes(
     session_commands=3,
     written=60,
     singles=5,
+    writers=2,
     partitions=2,
     node_counts=(1, 2),
     node_commands=4,

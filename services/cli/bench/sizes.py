@@ -72,6 +72,8 @@ class Sizes(Struct, frozen=True, kw_only=True):
     """Events, by each writer, each round, as fast as they are stored."""
     singles: int
     """Events, by each writer, each round, one after the other."""
+    writers: int
+    """Side by side, to one log."""
     partitions: int
     """Logs, and as many writers."""
     node_counts: tuple[int, ...]
@@ -115,6 +117,7 @@ FULL = Sizes(
     session_commands=720,
     written=5000,
     singles=200,
+    writers=8,
     partitions=4,
     node_counts=(1, 2, 4),
     node_commands=400,
@@ -154,6 +157,7 @@ QUICK = Sizes(
     session_commands=40,
     written=2000,
     singles=100,
+    writers=8,
     partitions=4,
     node_counts=(1, 2, 4),
     node_commands=40,

@@ -8,7 +8,7 @@ class Job(Struct, frozen=True, kw_only=True):
     login: str
     password: str
     events: int
-    """As fast as they are taken, 64 on their way."""
+    """As fast as they are taken: 64 on their way to a server that is alone, one at a time to a cluster."""
     singles: int
     """One after the other, each waited for."""
 
