@@ -15,6 +15,8 @@ from tests.gateway.rig import Gateway
 
 pytestmark = [needs_chromium, needs_node, pytest.mark.asyncio(loop_scope="module")]
 SLOW = 30_000
+MUCH = 4_000_000
+"""Numbers that a command prints: 30 MB of them."""
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -99,6 +101,31 @@ async def test_a_terminal_takes_what_is_typed(browser: Browser, gateway: Gateway
         # Keys that mean something elsewhere went to the program.
         await expect(page.get_by_role("dialog")).to_have_count(0)
         assert complaints == []
+
+
+async def test_a_command_that_prints_much_is_shown_to_its_end_and_not_kept_by_the_page(
+    browser: Browser, gateway: Gateway
+) -> None:
+    await sandbox_in(gateway, "chatty")
+    async with seen(browser, gateway, "#/sandboxes/chatty/terminal") as (page, complaints, _):
+        await run_line(page, "echo before")
+        await expect(page.locator(".glass")).to_contain_text("before", timeout=SLOW)
+        before = await _kept(page)
+        await run_line(page, f"seq {MUCH}; echo the end")
+        await expect(page.locator(".glass")).to_contain_text("the end", timeout=SLOW)
+        *numbers, end = (await terminal(page)).splitlines()
+        assert numbers == [str(number) for number in range(MUCH - len(numbers) + 1, MUCH + 1)]
+        assert (len(numbers) > 10, end) == (True, "the end")
+        assert await _kept(page) - before < MUCH
+        assert complaints == []
+
+
+async def _kept(page: Page) -> int:
+    """Bytes of memory that the page holds on to."""
+    session = await page.context.new_cdp_session(page)
+    await session.send("HeapProfiler.collectGarbage")
+    use = await session.send("Runtime.getHeapUsage")
+    return int(use["usedSize"])
 
 
 async def test_an_agent_is_watched_asked_about_interrupted_and_looked_back_upon(

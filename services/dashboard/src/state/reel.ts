@@ -6,6 +6,8 @@ import type { LogEvent, LoggedEvent, SandboxState } from "../api/types";
 import { number, object, text } from "../story/row";
 
 const MOST_BYTES = 1_500_000;
+/** That a frame takes beside what was written. */
+const OVERHEAD = 100;
 const PAGE = 1000;
 const MOST_PAGES = 4;
 
@@ -28,8 +30,19 @@ function bytesOf(data: string, encoding: string): string | Uint8Array {
   return encoding === "base64" ? Uint8Array.from(atob(data), (letter) => letter.charCodeAt(0)) : data;
 }
 
+/** How much memory it takes, about. */
+export function sizeOf({ data }: Frame): number {
+  return (data?.length ?? 0) + OVERHEAD;
+}
+
 export class Reel {
   private readonly frames: Frame[] = [];
+  private size = 0;
+
+  /** There is more of it than should be kept. */
+  get full(): boolean {
+    return this.size > MOST_BYTES;
+  }
 
   get last(): number {
     return this.frames.at(-1)?.sequence ?? 0;
@@ -38,14 +51,16 @@ export class Reel {
   add(frame: Frame): boolean {
     if (frame.sequence <= this.last) return false;
     this.frames.push(frame);
+    this.size += sizeOf(frame);
     return true;
   }
 
   /** What is behind one sequence, up to another; null = all. */
   *between(after: number, upTo: number | null): Generator<Frame> {
-    for (const frame of this.frames) {
+    for (let index = this.frames.findLastIndex((each) => each.sequence <= after) + 1; index < this.frames.length; index += 1) {
+      const frame = this.frames[index] as Frame;
       if (upTo !== null && frame.sequence > upTo) return;
-      if (frame.sequence > after) yield frame;
+      yield frame;
     }
   }
 }
@@ -65,6 +80,7 @@ export async function loadReel(sandbox: string, exec: string, first: number, upT
       ended ||= sequence > upTo;
       const frame = sequence <= upTo && event?.data["exec"] === exec ? frameOf(sequence, event) : null;
       if (frame) reel.add(frame);
+      if (reel.full) return null;
     }
     if (ended || found.next > upTo) return reel;
     from = found.next;

@@ -40,10 +40,15 @@ function shortened(data: Record<string, unknown>, most: number): [Record<string,
   const kept: Record<string, unknown> = {};
   for (const [key, value] of Object.entries(data)) {
     const long = typeof value === "string" && value.length > most;
-    kept[key] = long ? value.slice(0, most) : value;
+    kept[key] = long ? beginning(value, most) : value;
     cut ||= long;
   }
   return cut ? [kept, true] : [data, false];
+}
+
+/** A string of its own: a slice would keep all that it is a slice of. */
+function beginning(long: string, most: number): string {
+  return JSON.parse(JSON.stringify(long.slice(0, most))) as string;
 }
 
 /** Fields of data that anybody may have written: what is not of the kind that is asked for is as good as absent. */

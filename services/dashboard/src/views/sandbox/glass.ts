@@ -14,6 +14,10 @@ export class Glass {
   readonly terminal: Terminal;
   private readonly fit = new FitAddon();
   private escaped = false;
+  private gone = false;
+  /** Writes that were not taken in yet, and how much is in them. */
+  private writes = 0;
+  private held = 0;
 
   constructor(place: HTMLElement, readonly pty: boolean, onType: (data: string) => void) {
     this.terminal = new Terminal({
@@ -36,25 +40,45 @@ export class Glass {
 
   /** What was there at a moment takes the place of all that is shown. */
   show(screen: Screen): void {
-    this.terminal.reset();
-    if (this.pty) this.terminal.resize(screen.cols, screen.rows);
+    this.clear(this.pty ? screen : null);
     const above = screen.scrollback.map((line) => `${line}\r\n`).join("");
     const last = screen.lines.findLastIndex((line) => line !== "");
     const lines = screen.lines.slice(0, Math.max(last, screen.cursor_y) + 1).join("\r\n");
     const up = Math.max(last, screen.cursor_y) - screen.cursor_y;
     const home = `${up > 0 ? `\x1b[${up}A` : ""}\r${screen.cursor_x > 0 ? `\x1b[${screen.cursor_x}C` : ""}`;
     const alternate = screen.alternate ? "\x1b[?1049h\x1b[H" : "";
-    this.terminal.write(`${above}${alternate}${lines}${home}${screen.cursor_hidden ? "\x1b[?25l" : ""}`);
+    this.write(`${above}${alternate}${lines}${home}${screen.cursor_hidden ? "\x1b[?25l" : ""}`);
   }
 
   /** As a terminal is before anything was written. */
   clear(size: Size | null): void {
-    this.terminal.reset();
+    this.after(() => this.terminal.reset());
     if (size !== null) this.resize(size);
   }
 
   write(data: string | Uint8Array): void {
-    this.terminal.write(data);
+    this.queue(data, () => undefined);
+  }
+
+  /** How much was written and is not taken in yet. Past some 50 MB a terminal drops what it is given. */
+  get pending(): number {
+    return this.held;
+  }
+
+  /** Done once all that was written before is taken in. */
+  after(work: () => void): void {
+    if (this.writes === 0) work();
+    else this.queue("", work);
+  }
+
+  private queue(data: string | Uint8Array, work: () => void): void {
+    this.writes += 1;
+    this.held += data.length;
+    this.terminal.write(data, () => {
+      this.writes -= 1;
+      this.held -= data.length;
+      if (!this.gone) work();
+    });
   }
 
   typing(allowed: boolean): void {
@@ -70,7 +94,9 @@ export class Glass {
   }
 
   resize({ rows, cols }: Size): void {
-    if (this.terminal.rows !== rows || this.terminal.cols !== cols) this.terminal.resize(cols, rows);
+    this.after(() => {
+      if (this.terminal.rows !== rows || this.terminal.cols !== cols) this.terminal.resize(cols, rows);
+    });
   }
 
   /** Somebody must be able to leave by keyboard: by Tab, and where that is for the program, by Escape before it. */
@@ -82,6 +108,7 @@ export class Glass {
   }
 
   dispose(): void {
+    this.gone = true;
     this.terminal.dispose();
   }
 }
