@@ -32,11 +32,13 @@ class FakeSocket {
 describe("a feed", () => {
   let sockets: FakeSocket[];
   let seen: number[];
+  let cuts: number[];
   const open = (from: number | null) =>
     new Feed({
       path: "/ws/sandboxes/sb",
       from,
       onEvent: (frame: EventFrame) => seen.push(frame.sequence),
+      onCut: (lost) => cuts.push(lost.first_sequence),
       open: (url) => {
         sockets.push(new FakeSocket(url));
         return sockets.at(-1) as unknown as WebSocket;
@@ -51,6 +53,7 @@ describe("a feed", () => {
     vi.stubGlobal("removeEventListener", () => undefined);
     sockets = [];
     seen = [];
+    cuts = [];
   });
   afterEach(() => {
     vi.useRealTimers();
@@ -71,6 +74,28 @@ describe("a feed", () => {
     open(5);
     [5, 6, 6, 5, 7].forEach((each) => last().event(each));
     expect(seen).toEqual([5, 6, 7]);
+  });
+
+  it("goes on with the sequences that a log gives again once it has lost its end", () => {
+    open(5);
+    [5, 6, 9].forEach((each) => last().event(each));
+    last().close();
+    vi.advanceTimersByTime(10_000);
+    last().say({ type: "connected", head_sequence: 6 });
+    last().say({ type: "error", code: "LOG_GAP", message: "", first_sequence: 7, last_sequence: 9 });
+    [7, 8].forEach((each) => last().event(each));
+    expect([seen, cuts]).toEqual([[5, 6, 9, 7, 8], [7]]);
+    last().close();
+    vi.advanceTimersByTime(10_000);
+    expect(last().url).toContain("from=9");
+  });
+
+  it("takes what was lost in the middle for no lost end", () => {
+    open(5);
+    [5, 9].forEach((each) => last().event(each));
+    for (const [first, end] of [[6, 7], [12, 13], [3, 20]]) last().say({ type: "error", code: "LOG_GAP", message: "", first_sequence: first, last_sequence: end });
+    [6, 9, 10].forEach((each) => last().event(each));
+    expect([seen, cuts]).toEqual([[5, 9, 10], []]);
   });
 
   it("knows its place from the greeting where nothing happened before the line broke", () => {

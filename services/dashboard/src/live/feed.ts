@@ -1,6 +1,7 @@
 /** The log as it grows, in order and without a gap: a WebSocket that comes back and goes on behind what it last saw. */
 
 import { signal, type ReadonlySignal } from "@preact/signals";
+import type { Lack } from "../api/types";
 import { waitMs } from "./backoff";
 import { readFrame, type EventFrame, type Frame } from "./frames";
 
@@ -9,6 +10,7 @@ export type Link = "connecting" | "open" | "broken" | "closed";
 /** So long without a word, and the line is dead though nobody said so: heartbeats come every 30 seconds. */
 const SILENCE_MS = 75_000;
 const LISTEN_MS = 5000;
+const LOG_GAP = "LOG_GAP";
 
 export interface FeedOptions {
   /** As in `/ws/sandboxes/sb-1`. */
@@ -21,6 +23,8 @@ export interface FeedOptions {
   onEvent: (frame: EventFrame) => void;
   /** Besides events; also each `connected`. */
   onFrame?: (frame: Frame) => void;
+  /** The log has lost its end, of which something was seen here: other events have those sequences from now on. */
+  onCut?: (lost: Lack) => void;
   /** After a connection failed: whoever is not let in any more finds out so. */
   onBroken?: () => void;
   open?: (url: string) => WebSocket;
@@ -96,6 +100,14 @@ export class Feed {
     }
     if (frame.type === "connected") this.connected(frame.head_sequence);
     this.options.onFrame?.(frame);
+    if (frame.type === "error" && frame.code === LOG_GAP) this.lacks(frame);
+  }
+
+  /** What is missing up to where it goes on was there when it was seen; a gap before that changes nothing here. */
+  private lacks({ first_sequence: first, last_sequence: last }: Partial<Lack>): void {
+    if (first === undefined || last === undefined || this.next === null || first >= this.next || last !== this.next - 1) return;
+    this.next = first;
+    this.options.onCut?.({ first_sequence: first, last_sequence: last });
   }
 
   private connected(head: number): void {

@@ -42,8 +42,12 @@ export class SandboxStore {
   private refreshing: ReturnType<typeof setTimeout> | undefined;
   private retrying: ReturnType<typeof setTimeout> | undefined;
   private closed = false;
+  private readonly onCut: (lost: Lack) => void;
 
-  constructor(readonly id: string) {
+  /** `lost`: what is known to be lost. `onCut`: nothing here is sure any more, and it has to be opened anew. */
+  constructor(readonly id: string, lost: Lack[] = [], onCut: (lost: Lack) => void = () => undefined) {
+    this.onCut = onCut;
+    lost.forEach((lack) => this.lacks(lack));
     void this.open();
     const moments = latest<number, StateAt>((at, stop) => getStateAt(id, at, stop));
     this.ends.push(
@@ -148,6 +152,7 @@ export class SandboxStore {
       from: head + 1,
       onEvent: (frame) => this.take(frame),
       onFrame: (frame) => this.hear(frame),
+      onCut: this.onCut,
       onBroken: () => void loadSession(),
     });
   }

@@ -1,6 +1,7 @@
 /** One sandbox: its head, what works in it, its agent, and the time slider below it all. */
 
-import { useEffect, useMemo } from "preact/hooks";
+import { useEffect, useMemo, useState } from "preact/hooks";
+import type { Lack } from "../../api/types";
 import { pressed } from "../../state/keys";
 import { addressOf, pass, route, VIEWS, type View } from "../../state/route";
 import { Player } from "../../state/player";
@@ -24,8 +25,19 @@ const NAMES: Record<View, string> = {
   agent: "Agent", terminal: "Terminal", files: "Files", network: "Network", use: "Use", findings: "Findings", events: "Events",
 };
 
+/** Once the log has lost its end all is read anew: what was shown of it did not happen, as far as anybody can tell. */
 export function SandboxPage({ id }: { id: string }) {
-  const store = useMemo(() => new SandboxStore(id), [id]);
+  const [lost, setLost] = useState<Lack[]>([]);
+  function cut(lack: Lack): void {
+    const { view, at } = route.peek();
+    if (at !== null && at >= lack.first_sequence) pass(addressOf(id, view, null));
+    setLost([...lost, lack]);
+  }
+  return <Opened key={lost.length} id={id} lost={lost} onCut={cut} />;
+}
+
+function Opened({ id, lost, onCut }: { id: string; lost: Lack[]; onCut: (lost: Lack) => void }) {
+  const store = useMemo(() => new SandboxStore(id, lost, onCut), [id]);
   const show = (at: number | null) => pass(addressOf(id, route.peek().view, at));
   const player = useMemo(() => new Player({ record: store.record, moment: () => store.moment.peek(), show }), [store]);
   useEffect(() => {
