@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from playwright.async_api import Browser, Page
 
-from contracts.access import Role
+from contracts.access import Role, Scope
 from infra.ports import free_port
 from tests.dashboard.tools import AXE, built, installed
 from tests.gateway.rig import Gateway
@@ -49,6 +49,7 @@ async def seen(
     role: Role = Role.OPERATOR,
     dark: bool = False,
     phone: bool = False,
+    scope: Scope | None = None,
 ) -> AsyncIterator[Seen]:
     size = {"width": 390, "height": 844} if phone else {"width": 1360, "height": 850}
     context = await browser.new_context(viewport=size, color_scheme="dark" if dark else "light", timezone_id="UTC")  # type: ignore[arg-type]
@@ -61,7 +62,7 @@ async def seen(
     page.on("request", lambda request: asked.append(request.url))
     page.on("websocket", lambda socket: asked.append(socket.url))
     try:
-        await page.goto(f"{gateway.url}/?token={gateway.token(role)}")
+        await page.goto(f"{gateway.url}/?token={gateway.token(role, scope)}")
         await page.wait_for_selector("html[data-ready]", state="attached")
         await page.evaluate("place => { location.hash = place }", place)
         yield Seen(page, complaints, asked)

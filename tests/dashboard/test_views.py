@@ -6,7 +6,7 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Locator, Page, Route, expect
 
-from contracts.access import Role
+from contracts.access import Role, Scope
 from contracts.errors import Failure
 from contracts.events import sandbox
 from contracts.spec import Isolation, SandboxSpec
@@ -99,6 +99,24 @@ async def test_a_name_that_is_taken_is_told_in_the_dialog(browser: Browser, gate
         await page.get_by_role("button", name="Make it").click()
         await expect(page.get_by_role("alert")).to_contain_text("there is a sandbox 'quiet' already")
         await expect(page.get_by_role("button", name="Make it")).to_be_enabled()
+
+
+async def test_whoever_works_for_several_projects_says_for_which_a_sandbox_is(
+    browser: Browser, gateway: Gateway
+) -> None:
+    async with seen(browser, gateway, scope=Scope(projects=("orchard", "meadow"))) as (page, complaints, _):
+        await expect(page.get_by_role("heading", name="Nothing grows here yet")).to_be_visible(timeout=SLOW)
+        await page.keyboard.press("n")
+        await page.get_by_label("Name").fill("of-a-project")
+        await page.get_by_role("button", name="Make it").click()
+        await expect(page.get_by_label("Project")).to_be_focused()
+        await page.get_by_label("Project").select_option("meadow")
+        await page.get_by_role("button", name="Make it").click()
+        await expect(page.get_by_role("heading", name="of-a-project")).to_be_visible(timeout=SLOW)
+        assert complaints == []
+    made = await gateway.cloche.sandbox("of-a-project")
+    assert made.state.spec.project_id == "meadow"
+    await made.remove()
 
 
 @pytest.mark.parametrize("phone", [False, True], ids=["desk", "phone"])

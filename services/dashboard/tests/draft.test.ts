@@ -18,19 +18,20 @@ describe("a draft of a sandbox", () => {
   });
 
   it("is a specification in the gateway's own words", () => {
-    const draft = { ...emptyDraft(), isolation: "local" as const, mode: "restricted" as const, hosts: "a.example, *.b.example", ask: true, labels: "team=garden\nx=1=2" };
+    const draft = { ...emptyDraft(), isolation: "local" as const, mode: "restricted" as const, hosts: "a.example, *.b.example", ask: true, project: "orchard", labels: "team=garden\nx=1=2" };
     draft.resources = { ...draft.resources, timeout_ms: "5", cpus: "1.5" };
     expect(specOf(draft)).toEqual({
       isolation: "local",
       resources: { cpus: 1.5, timeout_ms: 300_000 },
       network: { mode: "restricted", allowed_hosts: ["a.example", "*.b.example"], unknown: "ask" },
+      project_id: "orchard",
       labels: { team: "garden", x: "1=2" },
     });
   });
 
   it("names what is wrong", () => {
-    const draft = { ...emptyDraft(), id: "a b", hosts: "https://x", labels: "team" };
-    expect(Object.keys(faultsOf(draft, KNOWN)).sort()).toEqual(["hosts", "id", "labels"]);
+    const draft = { ...emptyDraft(), id: "a b", hosts: "https://x", project: "-", labels: "team" };
+    expect(Object.keys(faultsOf(draft, KNOWN)).sort()).toEqual(["hosts", "id", "labels", "project"]);
     expect(Object.keys(faultsOf({ ...emptyDraft(), id: "x".repeat(65), task: "x".repeat(64) }, KNOWN))).toEqual(["id"]);
   });
 });

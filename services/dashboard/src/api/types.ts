@@ -203,6 +203,10 @@ export type EntryKind = "file" | "directory" | "symlink" | "other";
 export interface Session {
   subject: string;
   role: Role;
+  scope: {
+    /** None = they may make a sandbox of any project, or of none. */
+    projects: string[];
+  };
 }
 
 export interface Sample {

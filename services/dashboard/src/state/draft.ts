@@ -10,24 +10,26 @@ export interface Draft {
   mode: NetworkMode | "";
   hosts: string;
   ask: boolean;
+  project: string;
   task: string;
   labels: string;
 }
 
 export function emptyDraft(bounds: Bounds = KNOWN): Draft {
   const resources = Object.fromEntries(Object.keys(bounds).map((name) => [name, ""])) as Draft["resources"];
-  return { id: "", isolation: "", resources, mode: "", hosts: "", ask: false, task: "", labels: "" };
+  return { id: "", isolation: "", resources, mode: "", hosts: "", ask: false, project: "", task: "", labels: "" };
 }
 
-export type Faults = Partial<Record<ResourceName | "id" | "hosts" | "task" | "labels", string>>;
+export type Faults = Partial<Record<ResourceName | "id" | "hosts" | "project" | "task" | "labels", string>>;
 
 const NAME = /^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/;
 const HOST = /^(\*\.)?[A-Za-z0-9._:\u00a1-\uffff-]{1,253}$/;
 
 export function faultsOf(draft: Draft, bounds: Bounds): Faults {
   const faults: Faults = {};
-  if (draft.id && !NAME.test(draft.id)) faults.id = "letters, digits, - and _, 64 at most";
-  if (draft.task && !NAME.test(draft.task)) faults.task = "letters, digits, - and _, 64 at most";
+  for (const name of ["id", "project", "task"] as const) {
+    if (draft[name] && !NAME.test(draft[name])) faults[name] = "letters, digits, - and _, 64 at most";
+  }
   for (const [name, text] of Object.entries(draft.resources) as [ResourceName, string][]) {
     const { least, most } = bounds[name];
     const value = valueOf(name, text);
@@ -53,6 +55,7 @@ export function specOf(draft: Draft): Record<string, unknown> {
   if (draft.mode === "restricted" && draft.hosts.trim()) network["allowed_hosts"] = words(draft.hosts);
   if (draft.mode === "restricted" && draft.ask) network["unknown"] = "ask";
   if (Object.keys(network).length) spec["network"] = network;
+  if (draft.project) spec["project_id"] = draft.project;
   if (draft.task) spec["task_id"] = draft.task;
   const labels = lines(draft.labels).map((each) => [each.slice(0, each.indexOf("=")), each.slice(each.indexOf("=") + 1)]);
   if (labels.length) spec["labels"] = Object.fromEntries(labels);

@@ -5,6 +5,7 @@ import { KNOWN, loadBounds, type Bounds, type ResourceName } from "../../api/bou
 import { createSandbox } from "../../api/sandboxes";
 import { emptyDraft, faultsOf, inField, specOf, type Draft } from "../../state/draft";
 import { addressOf, go } from "../../state/route";
+import { session } from "../../state/session";
 import { wordsOf } from "../../api/problem";
 import { Dialog } from "../../ui/dialog";
 import { Labelled } from "../../ui/labelled";
@@ -15,7 +16,8 @@ const RESOURCES: [ResourceName, string][] = [
 
 export function SpawnDialog({ onClose }: { onClose: () => void }) {
   const [bounds, setBounds] = useState<Bounds>(KNOWN);
-  const [draft, setDraft] = useState<Draft>(emptyDraft());
+  const projects = session.value?.scope.projects ?? [];
+  const [draft, setDraft] = useState<Draft>({ ...emptyDraft(), project: projects.length === 1 ? (projects[0] ?? "") : "" });
   const [busy, setBusy] = useState(false);
   const [wrong, setWrong] = useState<string | null>(null);
   useEffect(() => void loadBounds().then(setBounds), []);
@@ -74,6 +76,20 @@ export function SpawnDialog({ onClose }: { onClose: () => void }) {
               </Labelled>
               <label class="row whole"><input type="checkbox" checked={draft.ask} onChange={(event) => change({ ask: event.currentTarget.checked })} /> Ask me about other hosts</label>
             </>
+          )}
+          {projects.length > 0 ? (
+            <Labelled label="Project" hint="what it is counted for">
+              {(field) => (
+                <select {...field} class="field" required value={draft.project} onChange={(event) => change({ project: event.currentTarget.value })}>
+                  {projects.length > 1 && <option value="">choose one</option>}
+                  {projects.map((each) => <option key={each} value={each}>{each}</option>)}
+                </select>
+              )}
+            </Labelled>
+          ) : (
+            <Labelled label="Project" fault={faults.project} hint="what it is counted for, if for any">
+              {(field) => <input {...field} class="field" value={draft.project} onInput={(event) => change({ project: event.currentTarget.value })} />}
+            </Labelled>
           )}
           <Labelled label="Task" fault={faults.task} hint="what it is for; the list finds it by this">
             {(field) => <input {...field} class="field" value={draft.task} onInput={(event) => change({ task: event.currentTarget.value })} />}
