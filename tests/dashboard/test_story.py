@@ -1,5 +1,6 @@
 """The whole story in a real browser: spawn, run, watch, approve, interrupt, see a diff, go back, lose the gateway."""
 
+import time
 from collections.abc import AsyncIterator
 
 import pytest
@@ -207,11 +208,20 @@ async def _went_back(page: Page) -> None:
 
 
 async def _played(page: Page) -> None:
-    await page.get_by_label("Speed").select_option("0.5")
-    await page.get_by_role("button", name="Play").click()
-    await expect(page.locator(".glass")).to_contain_text("4 passed", timeout=SLOW)
-    await page.keyboard.press("l")
-    await expect(page.get_by_role("button", name="Live")).to_have_attribute("aria-pressed", "true")
+    """From the same moment to now, at two speeds."""
+    then = await page.evaluate("location.hash")
+    took = []
+    for speed in ("3.5", "800"):
+        await page.evaluate("then => { location.hash = then }", then)
+        await expect(page.locator(".glass")).to_contain_text("AssertionError: Helo, moon!")
+        await page.get_by_label("Speed").fill("0")
+        await expect(page.get_by_label("Speed")).to_have_attribute("aria-invalid", "true")
+        await page.get_by_label("Speed").fill(speed)
+        begun = time.monotonic()
+        await page.get_by_role("button", name="Play").click()
+        await expect(page.get_by_role("button", name="Live")).to_have_attribute("aria-pressed", "true", timeout=SLOW)
+        took.append(time.monotonic() - begun)
+    assert took[0] > 2 * took[1], took
     await expect(page.get_by_role("region", name="What happened")).to_contain_text("interrupted: asked")
 
 

@@ -3,7 +3,9 @@
 import { signal } from "@preact/signals";
 import type { Shelf } from "../story/shelf";
 
-export const SPEEDS = [0.25, 0.5, 1, 2, 4, 8, 16, 64, 256];
+/** Some to choose from; any other between the first and the last will do. */
+export const SPEEDS = [0.1, 0.25, 0.5, 1, 2, 4, 8, 16, 64, 256, 1000];
+export const [SLOWEST, FASTEST] = [0.1, 1000];
 /** Nobody wants to sit through a night in which nothing happened. */
 const LONGEST_PAUSE_MS = 2000;
 const TICK_MS = 60;
@@ -24,6 +26,13 @@ export class Player {
   private last = 0;
 
   constructor(private readonly deck: Deck) {}
+
+  /** Whether it is a speed. */
+  setSpeed(wanted: number): boolean {
+    if (!(wanted >= SLOWEST && wanted <= FASTEST)) return false;
+    this.speed.value = wanted;
+    return true;
+  }
 
   toggle(): void {
     if (this.playing.value) this.stop();
