@@ -204,6 +204,8 @@ async def test_a_story_has_its_thoughts_and_tools_folded_its_diffs_coloured_and_
         question = page.get_by_role("group", name="Waiting for leave")
         await expect(question).to_contain_text("git push origin main", timeout=SLOW)
         assert await top_of(question) < await top_of(story)
+        # A tool that was rejected may be asked for again.
+        await expect(question.get_by_label("if approved, do not ask again")).to_be_enabled()
         await expect(page.locator(".diff-line.added").filter(has_text="Hello").first).to_be_visible()
         kinds = [page.locator(f".diff-line.{kind}").first for kind in ("added", "removed", "context")]
         assert len({await ground_of(line) for line in kinds}) == 3

@@ -63,7 +63,7 @@ function Asked({ question, store, live, first }: { question: Question; store: Sa
       <div class="row wrap">
         <button id={first ? "first-question" : undefined} class="button main small" disabled={!able} onClick={() => answer(true)}>Approve</button>
         <button class="button small danger" disabled={!able} onClick={() => answer(false)}>Reject</button>
-        <label class="row faint"><input type="checkbox" checked={remember} disabled={!able} onChange={(event) => setRemember(event.currentTarget.checked)} /> and do not ask again</label>
+        <label class="row faint"><input type="checkbox" checked={remember} disabled={!able} onChange={(event) => setRemember(event.currentTarget.checked)} /> {question.network ? "and do not ask again" : "if approved, do not ask again"}</label>
         {(answering || question.answered) && <span class="faint">answered</span>}
         {!live && <span class="faint">it waited then</span>}
         {live && !mayOperate.value && <span class="faint">an operator has to answer</span>}
