@@ -88,6 +88,11 @@ async def test_every_view_of_a_sandbox_can_be_seen_and_heard(
         await shot(page, named("sandbox", dark=dark, phone=phone))
         await expect(page.get_by_role("button", name="Remove")).to_be_in_viewport(ratio=1)
         assert await faults(page) == []
+        views = page.get_by_role("tablist", name="Views")
+        if phone:
+            await expect(views).to_have_attribute("data-more-behind", "")
+            await expect(page.locator(".sandbox-head .facts")).to_contain_text("4,898 tokens")
+            await expect(page.locator(".sandbox-head .facts")).to_contain_text("$0.03")
         for view in ("Terminal", "Files", "Network", "Use", "Findings", "Events"):
             await page.get_by_role("tab", name=view).click()
             await expect(page.get_by_role("tab", name=view)).to_have_attribute("aria-selected", "true")
@@ -99,6 +104,9 @@ async def test_every_view_of_a_sandbox_can_be_seen_and_heard(
                 await expect(page.get_by_role("region", name="Requests")).to_contain_text("example.com:443")
             if view == "Use":
                 await expect(page.get_by_role("figure").first).to_be_visible(timeout=SLOW)
+            if view == "Events":
+                await expect(page.get_by_role("tab", name=view)).to_be_in_viewport(ratio=1)
+                await expect(views).not_to_have_attribute("data-more-behind", "")
             assert await faults(page) == [], view
             assert await sideways(page) <= 0, view
             await shot(page, named(view.lower(), dark=dark, phone=phone))

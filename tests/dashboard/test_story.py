@@ -1,5 +1,6 @@
 """The whole story in a real browser: spawn, run, watch, approve, interrupt, see a diff, go back, lose the gateway."""
 
+import re
 import time
 from collections.abc import AsyncIterator
 
@@ -196,11 +197,12 @@ async def _went_back(page: Page) -> None:
         assert at > 0, "the misspelling was never seen"
         await slider.press("ArrowLeft")
         await expect(slider).to_have_value(str(at - 1))
-        await expect(page.locator(".tree-foot")).to_contain_text("at event")
+        await expect(page.locator(".tree-foot")).to_contain_text("at sequence")
     happened = page.get_by_role("region", name="What happened")
     await expect(happened).not_to_contain_text("Published.")
     await expect(page.get_by_label("Write to the agent")).to_have_count(0)
     assert int(await slider.input_value()) < last
+    await expect(page.locator(".sandbox-head")).to_contain_text(re.compile(r"made \d+ s earlier"))
     await shot(page, "past-light")
     await page.keyboard.press("1")
     await expect(page.locator(".glass")).to_contain_text("AssertionError: Helo, moon!")

@@ -1,4 +1,6 @@
 import type { ComponentChildren } from "preact";
+import { useRef } from "preact/hooks";
+import { useEdges } from "./edges";
 
 export interface Tab<Name extends string> {
   name: Name;
@@ -16,6 +18,9 @@ export interface TabsProps<Name extends string> {
 
 /** Arrow keys go from one to the next, as in every row of tabs. */
 export function Tabs<Name extends string>({ tabs, chosen, onChoose, label, panel, class: more = "" }: TabsProps<Name>) {
+  const row = useRef<HTMLDivElement>(null);
+  useEdges(row, tabs.length, chosen);
+
   function move(event: KeyboardEvent): void {
     const at = tabs.findIndex((each) => each.name === chosen);
     const places: Record<string, number> = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: tabs.length - 1 };
@@ -28,7 +33,7 @@ export function Tabs<Name extends string>({ tabs, chosen, onChoose, label, panel
     requestAnimationFrame(() => row.querySelector<HTMLElement>('[aria-selected="true"]')?.focus());
   }
   return (
-    <div class={`tabs ${more}`} role="tablist" aria-label={label} onKeyDown={move}>
+    <div class={`tabs ${more}`} role="tablist" ref={row} aria-label={label} onKeyDown={move}>
       {tabs.map((each) => (
         <button
           key={each.name} class="tab" role="tab" id={`tab-${panel}-${each.name}`} aria-selected={each.name === chosen}

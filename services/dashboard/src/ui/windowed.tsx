@@ -61,6 +61,7 @@ export function Windowed(props: WindowedProps) {
     const element = outer.current;
     if (element === null) return;
     atEnd.current = element.scrollTop + element.clientHeight >= element.scrollHeight - AT_END;
+    element.toggleAttribute("data-more-above", follow && element.scrollTop > 1);
     setView({ top: element.scrollTop, height: element.clientHeight });
   }
 

@@ -71,7 +71,7 @@ export function FileView({ store, path, info, workspace, at }: FileViewProps) {
           changes.length === 0 ? <Empty title="It has not changed"><p>No change of it is on record{at === null ? "" : " up to that moment"}.</p></Empty> : (
             <div class="changes" tabIndex={0} role="region" aria-label="Changes">
               {changes.slice(0, 200).map((change) => (
-                <section key={change.sequence} class="change-entry" aria-label={`${change.action} at event ${change.sequence}`}>
+                <section key={change.sequence} class="change-entry" aria-label={`${change.action} at sequence ${change.sequence}`}>
                   <div class="row">
                     <span class={`tag file ${change.action}`}>{change.action}</span>
                     <span class="faint">{clock(change.time)}</span>

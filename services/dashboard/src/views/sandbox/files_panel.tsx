@@ -34,7 +34,7 @@ export function FilesPanel({ store }: { store: SandboxStore }) {
     <div class={`files-panel ${store.file.value ? "chosen" : ""}`}>
       <div class="tree-side">
         <FileTree entries={tree.entries} chosen={store.file.value} onChoose={(path) => (store.file.value = path)} />
-        <p class="faint tree-foot">{tree.entries.length.toLocaleString()}{tree.more ? "+" : ""} entries{at === null ? "" : ` at event ${at}`}{trouble ? ` · ${trouble}` : ""}</p>
+        <p class="faint tree-foot">{tree.entries.length.toLocaleString()}{tree.more ? "+" : ""} entries{at === null ? "" : ` at sequence ${at} of the log`}{trouble ? ` · ${trouble}` : ""}</p>
       </div>
       <div class="file-side">
         {store.file.value === null ? <Empty title={tree.entries.length ? "Choose a file" : "The workspace is empty"}><p>{tree.entries.length ? "Its content, and every change of it, is shown here." : "Whatever is written in it is shown here, with every change."}</p></Empty>

@@ -30,7 +30,7 @@ export function ForkDialog({ store, onClose }: { store: SandboxStore; onClose: (
     <Dialog title="Fork" onClose={onClose}>
       <form onSubmit={fork}>
         <div class="dialog-body">
-          <p class="soft">A new sandbox with the files and the conversation that <strong>{store.id}</strong> {at === null ? "has now" : `had at event ${at}`}. This one goes on as it is.</p>
+          <p class="soft">A new sandbox with the files and the conversation that <strong>{store.id}</strong> {at === null ? "has now" : `had at sequence ${at} of the log`}. This one goes on as it is.</p>
           <Labelled label="Name of the new one">
             {(field) => <input {...field} class="field" autofocus placeholder="one is chosen" value={name} onInput={(event) => setName(event.currentTarget.value)} />}
           </Labelled>

@@ -39,6 +39,8 @@ export function Head({ store }: { store: SandboxStore }) {
   const current = store.state.value;
   if (state === null || current === null) return null;
   const live = store.moment.value === null;
+  void store.record.version.value;
+  const then = live ? now.value : (store.record.at(store.count.value - 1)?.time ?? now.value);
   const run = openRun(state) ?? state.runs.at(-1);
   return (
     <header class="sandbox-head">
@@ -51,12 +53,12 @@ export function Head({ store }: { store: SandboxStore }) {
           {run && <RunPill status={run.status} asks={questions(state) > 0} />}
         </div>
         <div class="facts faint">
-          <span>{state.isolation} on node {state.node}</span>
+          <span class="where">{state.isolation} on node {state.node}</span>
           <span>{counted(state.commands, "command")}</span>
-          {state.tool_calls > 0 && <span>{counted(state.tool_calls, "tool call")}</span>}
+          {state.tool_calls > 0 && <span class="calls">{counted(state.tool_calls, "tool call")}</span>}
           {state.tokens > 0 && <span>{counted(state.tokens, "token")}</span>}
           {state.cost_usd > 0 && <span>{cost(state.cost_usd)}</span>}
-          <span>made {age(now.value - Date.parse(state.created_at))} ago</span>
+          <span class="made">made {age(then - Date.parse(state.created_at))} {live ? "ago" : "earlier"}</span>
         </div>
       </div>
       {live && (

@@ -40,7 +40,7 @@ export function NetworkPanel({ store }: { store: SandboxStore }) {
 function RequestLine({ request }: { request: Request }) {
   return (
     <div class="request">
-      <time class="faint mono" title={`event ${request.sequence}`}>{clock(request.time)}</time>
+      <time class="faint mono" title={`sequence ${request.sequence}`}>{clock(request.time)}</time>
       <Pill tone={TONES[request.verdict] ?? "plain"}>{request.verdict}{request.count > 1 ? ` ×${request.count}` : ""}</Pill>
       <span class="mono faint">{request.method}</span>
       <span class="mono cut grow" title={`${request.host}:${request.port}${request.path}`}>{request.host}{request.port === null ? "" : `:${request.port}`}{request.path}</span>

@@ -27,7 +27,7 @@ export const StoryItem = memo(function StoryItem({ item, store }: { item: Item; 
 });
 
 function Time({ at, sequence }: { at: number; sequence: number }) {
-  return <time class="faint time" title={`event ${sequence}`}>{clock(at)}</time>;
+  return <time class="faint time" title={`sequence ${sequence}`}>{clock(at)}</time>;
 }
 
 const NAMES = { agent: "Agent", user: "You", guardian: "Guardian", system: "System" };

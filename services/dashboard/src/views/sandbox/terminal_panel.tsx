@@ -7,6 +7,7 @@ import { mayOperate } from "../../state/session";
 import { terminalsOf, type CommandTab } from "../../state/terminals";
 import { attempt } from "../../state/toasts";
 import { Empty } from "../../ui/empty";
+import { useEdges } from "../../ui/edges";
 import { Icon } from "../../ui/icon";
 import { TerminalView } from "./terminal_view";
 
@@ -28,10 +29,12 @@ export function TerminalPanel({ store }: { store: SandboxStore }) {
 }
 
 function Commands({ tabs, chosen, onChoose }: { tabs: CommandTab[]; chosen: CommandTab | undefined; onChoose: (exec: string) => void }) {
+  const row = useRef<HTMLDivElement>(null);
   const shown = tabs.slice(0, TABS);
   if (chosen !== undefined && !shown.includes(chosen)) shown.push(chosen);
+  useEdges(row, shown.length, chosen?.exec);
   return (
-    <div class="commands" role="group" aria-label="Commands">
+    <div class="commands" role="group" ref={row} aria-label="Commands">
       {shown.map((tab) => (
         <button key={tab.exec} class="command-tab" aria-pressed={tab === chosen} title={`${tab.line}\n${tab.outcome ?? "runs"}`} onClick={() => onChoose(tab.exec)}>
           <span class={`dot ${tab.outcome === null ? "busy" : tab.ok ? "good" : "bad"}`} role="img" aria-label={tab.outcome ?? "runs"} />

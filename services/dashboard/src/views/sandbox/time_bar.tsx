@@ -42,7 +42,7 @@ export function TimeBar({ store, player, show }: TimeBarProps) {
         <Strip store={store} length={total} />
         <input
           type="range" min={0} max={Math.max(0, total - 1)} step={1} value={at} disabled={total < 2 || !done} aria-label="Moment"
-          aria-valuetext={row ? `${live ? "live, " : ""}event ${row.sequence}, ${clock(row.time)}, ${row.type}` : "nothing yet"}
+          aria-valuetext={row ? `${live ? "live, " : ""}event ${at + 1} of ${total}, ${clock(row.time)}, ${row.type}` : "nothing yet"}
           onInput={(event) => slide(Number(event.currentTarget.value))}
         />
         {!done && <div class="loading" role="progressbar" aria-label="Reading history" aria-valuenow={Math.round(part * 100)} aria-valuemin={0} aria-valuemax={100}><i style={{ width: `${part * 100}%` }} /></div>}
@@ -51,7 +51,7 @@ export function TimeBar({ store, player, show }: TimeBarProps) {
         {row ? (
           <>
             <span class="mono when">{moment(row.time, now.value)}</span>
-            <span class="faint cut what">{live ? counted(total, "event") : `${row.sequence} ${row.type} ${eventLine(row)}`}</span>
+            <span class="faint cut what">{live ? counted(total, "event") : `${(at + 1).toLocaleString()} of ${total.toLocaleString()} · ${row.type} ${eventLine(row)}`}</span>
           </>
         ) : <span class="faint">no events yet</span>}
       </div>
