@@ -66,8 +66,8 @@ class Approving:
     async def _answered(self, approval: str, tool: str, call: str | None) -> Answer:
         record = self._record
         while approval not in record.decided and approval not in record.answers:
-            expires = record.pending[approval].expires_at
-            left = None if expires is None else (expires - clock.now()).total_seconds()
+            expires = record.pending[approval].expires
+            left = None if expires is None else expires - clock.steady()
             if left is not None and left <= 0:
                 return await self._settle(approval, Answer(False, POLICY, "nobody answered", expired=True), tool, call)
             try:

@@ -1,7 +1,5 @@
 """What a run may spend. Pure."""
 
-import datetime
-
 from contracts.events.agent import AgentStarted
 from services.agent.record import Spent
 
@@ -21,14 +19,6 @@ def overrun(started: AgentStarted, spent: Spent) -> str:
     return ""
 
 
-def time_left(
-    started: AgentStarted,
-    started_at: datetime.datetime,
-    now: datetime.datetime,
-    paused_for: datetime.timedelta,
-) -> float | None:
-    """Seconds; None where time is no bound."""
-    if started.timeout_ms is None:
-        return None
-    end = started_at + datetime.timedelta(milliseconds=started.timeout_ms) + paused_for
-    return (end - now).total_seconds()
+def time_left(started: AgentStarted, passed_s: float, paused_s: float) -> float | None:
+    """Seconds; None where time is no bound. `passed_s`: since it began, `paused_s` of them paused."""
+    return None if started.timeout_ms is None else started.timeout_ms / 1000 + paused_s - passed_s

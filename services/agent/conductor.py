@@ -203,9 +203,8 @@ class Conductor:
 
     def _time_left(self) -> float | None:
         record = self.record
-        now = clock.now()
-        since_paused = now - record.paused_at if record.paused_at is not None else record.paused_for * 0
-        return time_left(record.started, record.started_at, now, record.paused_for + since_paused)
+        now = clock.steady()
+        return time_left(record.started, now - record.began, record.paused_s + record.pause_s(now))
 
     def _check_silence(self, stage: Stage) -> None:
         record = self.record

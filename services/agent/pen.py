@@ -4,6 +4,7 @@ import asyncio
 
 from contracts import codec
 from contracts.message import Fact
+from infra import clock
 from infra.journal import Journal
 from services.agent import course
 from services.agent.record import Record
@@ -40,8 +41,9 @@ class Pen:
         await asyncio.shield(writing)
 
     async def _store(self, name: str, fact: Fact, command: str) -> None:
+        at = clock.steady()
         written = self._journal.write(self._record.sandbox, fact, id=name, command=command)
         sequence = await self._journal.append(written)
         self._record.note_written(name)
         course.told(self._record, fact)
-        await self._record.apply(sequence, codec.decode_head(written.payload), fact)
+        await self._record.apply(sequence, codec.decode_head(written.payload), fact, at)

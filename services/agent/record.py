@@ -12,6 +12,7 @@ from contracts import codec, subjects
 from contracts.errors import Invalid
 from contracts.events import agent as facts
 from contracts.message import EventHead, Fact, JsonObject
+from infra import clock
 from infra.bus import headers, reader
 from infra.bus.connection import Bus
 from services.agent.digest import digest
@@ -52,7 +53,8 @@ class Pending(NamedTuple):
     subject: str
     call: str | None
     asked_at: datetime.datetime
-    expires_at: datetime.datetime | None
+    expires: float | None
+    """By the steady clock."""
 
 
 class Answer(NamedTuple):
@@ -89,6 +91,7 @@ class Record:
         self.sandbox = sandbox
         self.started = started
         self.started_at = at
+        self.began = clock.steady_at(at)
         self.first_sequence = sequence
         self.sequence = sequence
         """Of its newest event."""
@@ -113,8 +116,9 @@ class Record:
         """The order that said so last, in either direction."""
         self.pause_reason = ""
         self.paused = False
-        self.paused_at: datetime.datetime | None = None
-        self.paused_for = datetime.timedelta()
+        self.paused_since: float | None = None
+        """By the steady clock."""
+        self.paused_s = 0.0
         self.stop_asked: facts.UserStop | None = None
         self.waiting = False
         self.interrupted = False
@@ -167,12 +171,13 @@ class Record:
         async with self._news:
             await self._news.wait()
 
-    async def apply(self, sequence: int, head: EventHead, fact: Fact) -> None:
-        self.fold(sequence, head, fact)
+    async def apply(self, sequence: int, head: EventHead, fact: Fact, at: float) -> None:
+        self.fold(sequence, head, fact, at)
         async with self._news:
             self._news.notify_all()
 
-    def fold(self, sequence: int, head: EventHead, fact: Fact) -> None:
+    def fold(self, sequence: int, head: EventHead, fact: Fact, at: float) -> None:
+        """`at`: when it was told, by the steady clock."""
         order = head.correlationid or ""
         self.sequence = max(self.sequence, sequence)
         if head.type.startswith("user."):
@@ -204,9 +209,7 @@ class Record:
                 self.interrupts.pop(fact.order or "", None)
                 self.interrupted = True
             case facts.AgentApprovalRequested():
-                expires = (
-                    None if fact.expires_ms is None else head.time + datetime.timedelta(milliseconds=fact.expires_ms)
-                )
+                expires = None if fact.expires_ms is None else at + fact.expires_ms / 1000
                 subject = sameness(fact.input)
                 self.pending[fact.approval] = Pending(fact.approval, fact.tool, subject, fact.call, head.time, expires)
             case facts.UserApprove():
@@ -225,9 +228,9 @@ class Record:
             case facts.UserResume():
                 self.pause_wanted, self.pause_order = False, order
             case facts.AgentPaused():
-                self.paused, self.paused_at = True, head.time
+                self.paused, self.paused_since = True, at
             case facts.AgentResumed():
-                self._resumed(head.time)
+                self._resumed(at)
             case facts.UserStop():
                 self.stop_asked = fact
             case facts.AgentWaiting():
@@ -267,10 +270,13 @@ class Record:
         self.decided.pop(approval, None)
         self.answers[approval] = answer
 
-    def _resumed(self, at: datetime.datetime) -> None:
-        if self.paused_at is not None:
-            self.paused_for += at - self.paused_at
-        self.paused, self.paused_at = False, None
+    def _resumed(self, at: float) -> None:
+        self.paused_s += self.pause_s(at)
+        self.paused, self.paused_since = False, None
+
+    def pause_s(self, now: float) -> float:
+        """For how long it has been paused without a break; never less than nothing, whatever a clock said."""
+        return 0.0 if self.paused_since is None else max(now - self.paused_since, 0.0)
 
 
 async def is_begun(bus: Bus, sandbox: str, run: str) -> bool:
@@ -306,5 +312,5 @@ async def load(bus: Bus, sandbox: str, run: str) -> Record | None:
             record.trace = record.trace or headers.get(entry.headers, b"traceparent") or ""
         if record is not None and fact is not None:
             record.told.add(head.id)
-            record.fold(entry.seq, head, fact)
+            record.fold(entry.seq, head, fact, clock.steady_at(head.time))
     return record

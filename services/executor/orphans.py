@@ -1,7 +1,6 @@
 """Commands whose record nobody has any more: they end as lost, told by the node that has their sandbox now."""
 
 import asyncio
-import datetime
 import logging
 
 from contracts import codec, subjects
@@ -45,7 +44,9 @@ class Orphans:
         self._bus = bus
         self._journal = journal
         self._attachments = attachments
-        self._due: dict[str, datetime.datetime] = {}
+        self._begun = clock.Moments()
+        self._due: dict[str, float] = {}
+        """By the steady clock."""
         self._all_ended_before: dict[str, int] = {}
         self._news = asyncio.Event()
 
@@ -53,15 +54,16 @@ class Orphans:
         """The log has news of it."""
         if state.node != self._journal.node:
             self._due.pop(state.sandbox, None)
+            self._begun.forget(state.sandbox)
         elif is_recovering(state) and state.recovery is not None:
-            self._due[state.sandbox] = state.recovery.begun_at + datetime.timedelta(seconds=GIVEN_WAY_S)
+            self._due[state.sandbox] = self._begun.steady_at(state.sandbox, state.recovery.begun_at) + GIVEN_WAY_S
             self._news.set()
 
     async def end(self) -> None:
         """For ever. Survives anything that one sandbox's log does to it."""
         while True:
             self._news.clear()
-            for sandbox in [each for each, due in self._due.items() if due <= clock.now()]:
+            for sandbox in [each for each, due in self._due.items() if due <= clock.steady()]:
                 await speaking_of(About(sandbox), self._try, sandbox)
             try:
                 async with asyncio.timeout(self._wait_s()):
@@ -72,7 +74,7 @@ class Orphans:
     def _wait_s(self) -> float | None:
         if not self._due:
             return None
-        return max((min(self._due.values()) - clock.now()).total_seconds(), 0.0)
+        return max(min(self._due.values()) - clock.steady(), 0.0)
 
     async def _try(self, sandbox: str) -> None:
         due = self._due.pop(sandbox)
@@ -80,7 +82,7 @@ class Orphans:
             await self._end_all(sandbox)
         except ClocheError as error:
             logger.warning("%s: its lost commands are told in a moment: %s", sandbox, error.message)
-            self._due.setdefault(sandbox, max(due, clock.now()) + datetime.timedelta(seconds=TRY_AGAIN_S))
+            self._due.setdefault(sandbox, max(due, clock.steady()) + TRY_AGAIN_S)
 
     async def _end_all(self, sandbox: str) -> None:
         state = await self._journal.lifecycle(sandbox)

@@ -1,12 +1,12 @@
 """Whether anything happens in a sandbox, by what the log says."""
 
-import datetime
 from typing import NamedTuple
 
 from contracts import codec, runs, subjects
 from contracts.errors import Invalid
 from contracts.runs import RunState, RunStatus
 from contracts.state import SandboxState
+from infra import clock
 from infra.bus import page, reader
 from infra.bus.connection import Bus
 
@@ -30,24 +30,43 @@ class _Runs(NamedTuple):
     known: tuple[RunState, ...]
 
 
+class _Last(NamedTuple):
+    sequence: int
+    at: float
+    asked: float
+
+
 class Activity:
+    """Moments are of the steady clock."""
+
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
+        self._last: dict[str, _Last] = {}
         self._running: dict[str, _Running] = {}
         self._runs: dict[str, _Runs] = {}
 
-    async def last(self, state: SandboxState) -> datetime.datetime:
+    async def last(self, state: SandboxState) -> float:
         """When something last happened: an order, a command, output, a changed file, a tool call, an agent's turn.
 
-        Raises `Unavailable` when the log cannot be asked.
+        What is new since this was last asked is no older than that, whatever the clocks say. Raises `Unavailable` when
+        the log cannot be asked.
         """
+        asked = clock.steady()
         found = await page.fetch_lasts(
             self._bus, [subjects.event(state.sandbox, f"file.{kind}") for kind in FILE_KINDS]
         )
         for family in FAMILIES:
             newest = await reader.last(self._bus, subjects.events_of(state.sandbox, family=family)[0])
             found += [] if newest is None else [newest]
-        return max([state.last_event_at, *(entry.time for entry in found)])
+        told = [(each.seq, each.time) for each in found]
+        sequence, time = max([(state.applied_sequence, state.last_event_at), *told])
+        known = self._last.get(state.sandbox)
+        if known is None:
+            known = _Last(sequence, clock.steady_at(time), asked)
+        elif sequence > known.sequence:
+            known = _Last(sequence, max(clock.steady_at(time), known.asked), asked)
+        self._last[state.sandbox] = known = known._replace(asked=asked)
+        return known.at
 
     async def commands_run(self, state: SandboxState, since: int) -> bool:
         """Whether a command of the life that began at sequence `since` has not ended, or an agent is in a turn.
@@ -89,5 +108,6 @@ class Activity:
         return frozenset(commands)
 
     def forget(self, sandbox: str) -> None:
+        self._last.pop(sandbox, None)
         self._running.pop(sandbox, None)
         self._runs.pop(sandbox, None)

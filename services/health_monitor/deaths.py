@@ -53,9 +53,9 @@ class Deaths:
         return self._goes_on(life, await self._log.told(life.state.sandbox))
 
     def _goes_on(self, life: Life, told: Told) -> bool:
-        if told.died is None or told.died.instance != life.state.instance:
+        if told.died is None or told.died_at is None or told.died.instance != life.state.instance:
             return False
-        self._leases.of_death(life.state, told.died)
+        self._leases.of_death(life.state, told.died, told.died_at)
         return True
 
     def _is_of(self, life: Life, state: SandboxState) -> bool:

@@ -123,10 +123,9 @@ class Excess(NamedTuple):
     grace_ms: int
 
 
-def beyond_time(state: SandboxState, now: datetime.datetime) -> Excess | None:
-    """Wall-clock time of this life: a recovery begins anew."""
+def beyond_time(state: SandboxState, used: float) -> Excess | None:
+    """`used`: milliseconds of this life, also those that nothing ran in. A recovery begins anew."""
     allowed = state.spec.resources.timeout_ms
-    used = (now - (state.started_at or state.created_at)).total_seconds() * 1000
     if used <= allowed:
         return None
     error = SandboxTimeout(f"it ran for its limit of {allowed} ms", limit="timeout")

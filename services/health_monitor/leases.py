@@ -30,7 +30,8 @@ REASON = 1000
 class Lease(NamedTuple):
     instance: str | None
     order: RecoverSandbox | StopSandbox
-    due: datetime.datetime
+    due: float
+    """By the steady clock."""
 
 
 class Leases:
@@ -45,25 +46,26 @@ class Leases:
         self.sent = 0
         """Orders that the server has."""
 
-    def of_death(self, state: SandboxState, died: HealthDied) -> None:
+    def of_death(self, state: SandboxState, died: HealthDied, told_at: datetime.datetime) -> None:
         order: RecoverSandbox | StopSandbox
         if died.action == DeathAction.RECOVER:
             order = RecoverSandbox(reason=f"{died.cause}: {died.detail}"[:REASON], instance=state.instance)
         else:
             failure = failure_of(died)
             order = StopSandbox(grace_ms=0, reason=failure.message[:REASON], instance=state.instance, failure=failure)
-        self._put(state, order, died.due or clock.now())
+        wait_s = 0.0 if died.due is None else (died.due - told_at).total_seconds()
+        self._put(state, order, clock.steady_at(told_at) + wait_s)
 
     def of_excess(self, state: SandboxState, excess: Excess) -> None:
         reason = excess.failure.message[:REASON]
         order = StopSandbox(grace_ms=excess.grace_ms, reason=reason, instance=state.instance, failure=excess.failure)
-        self._put(state, order, clock.now())
+        self._put(state, order, clock.steady())
 
     def has(self, state: SandboxState) -> bool:
         lease = self._leases.get(state.sandbox)
         return lease is not None and lease.instance == state.instance
 
-    def _put(self, state: SandboxState, order: RecoverSandbox | StopSandbox, due: datetime.datetime) -> None:
+    def _put(self, state: SandboxState, order: RecoverSandbox | StopSandbox, due: float) -> None:
         if not self.has(state):
             self._leases[state.sandbox] = Lease(state.instance, order, due)
             self._news.set()
@@ -88,11 +90,11 @@ class Leases:
         if moved or (state is not None and state.node != self._node):
             self._leases.pop(sandbox, None)
             return AGAIN_S
-        wait_s = (lease.due - clock.now()).total_seconds()
+        wait_s = lease.due - clock.steady()
         if wait_s > 0:
             return wait_s
         await self._send(sandbox, lease)
-        self._leases[sandbox] = lease._replace(due=clock.now() + datetime.timedelta(seconds=AGAIN_S))
+        self._leases[sandbox] = lease._replace(due=clock.steady() + AGAIN_S)
         return AGAIN_S
 
     async def _send(self, sandbox: str, lease: Lease) -> None:

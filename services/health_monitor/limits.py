@@ -30,7 +30,7 @@ class Limits:
         while True:
             now = clock.steady()
             for life in self._lives:
-                if (excess := beyond_time(life.state, now)) is not None:
+                if (excess := beyond_time(life.state, (now - life.began) * 1000)) is not None:
                     await self._try(life, excess)
             await asyncio.sleep(tick_s)
 
@@ -44,9 +44,9 @@ class Limits:
         state = life.state
         if state.spec.idle_stop_ms is None or state.status != Status.RUNNING or not life.compared:
             return
-        now = clock.steady()
-        last = max(await self._activity.last(state), life.busy_at or state.created_at)
-        excess = beyond_idle(state, (now - last).total_seconds() * 1000)
+        last = await self._activity.last(state)
+        last = last if life.busy_at is None else max(last, life.busy_at)
+        excess = beyond_idle(state, (clock.steady() - last) * 1000)
         if excess is None or await self._activity.commands_run(state, life.since):
             return
         await self._enforce(life, excess)

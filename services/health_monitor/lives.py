@@ -1,6 +1,5 @@
 """The sandboxes of this node that should be alive, each with what is remembered of its present life."""
 
-import datetime
 from collections.abc import Callable, Collection, Iterator
 from typing import NamedTuple
 
@@ -8,12 +7,13 @@ from msgspec import Struct
 
 from contracts.spec import Isolation
 from contracts.state import SandboxState
+from infra import clock
 from infra.lifecycles import Lifecycles
 from services.health_monitor.decide import ALIVE
 
 
 class Sample(NamedTuple):
-    at: datetime.datetime
+    at: float
     cpu_seconds: float
 
 
@@ -24,11 +24,13 @@ class Life(Struct, kw_only=True):
     since: int
     """The sequence of the event that began it."""
     ill_looks: int = 0
-    odd_since: datetime.datetime | None = None
+    began: float
+    """All moments are of the steady clock."""
+    odd_since: float | None = None
     sample: Sample | None = None
     compared: bool = False
     """Whether two looks at its processes could be compared."""
-    busy_at: datetime.datetime | None = None
+    busy_at: float | None = None
     """When its processes were last seen at work."""
 
 
@@ -77,6 +79,7 @@ class Lives:
         if known is not None and known.state.instance == state.instance:
             known.state = state
             return
-        self._lives[state.sandbox] = Life(state=state, since=state.applied_sequence)
+        began = clock.steady_at(state.started_at or state.created_at)
+        self._lives[state.sandbox] = Life(state=state, since=state.applied_sequence, began=began)
         if self._begun is not None:
             self._begun(state)

@@ -73,10 +73,10 @@ class Looking:
         return Seen(str(seen.state), seen.instance, seen.detail, ending, seen.pid)
 
     def _odd_for_s(self, life: Life) -> float:
-        return 0.0 if life.odd_since is None else (clock.now() - life.odd_since).total_seconds()
+        return 0.0 if life.odd_since is None else clock.steady() - life.odd_since
 
     async def _act(self, life: Life, seen: Seen | None, judgement: Judgement) -> bool:
-        life.odd_since = (life.odd_since or clock.now()) if judgement.verdict == Verdict.ODD else None
+        life.odd_since = (life.odd_since or clock.steady()) if judgement.verdict == Verdict.ODD else None
         life.ill_looks = life.ill_looks + 1 if judgement.verdict == Verdict.ILL else 0
         if judgement.verdict == Verdict.DEAD and judgement.ending is not None:
             await self._deaths.tell(life, judgement.ending)
@@ -116,9 +116,9 @@ class Looking:
 
     def _cpu_percent(self, life: Life, use: Use) -> float:
         """Since the last look; at the first one, since it was started."""
-        now = clock.now()
-        before = life.sample or Sample(life.state.started_at or life.state.created_at, 0.0)
-        seconds = (now - before.at).total_seconds()
+        now = clock.steady()
+        before = life.sample or Sample(life.began, 0.0)
+        seconds = now - before.at
         if seconds < SHORT_S:
             return 0.0
         percent = max(use.cpu_seconds - before.cpu_seconds, 0.0) / seconds * 100

@@ -1,5 +1,6 @@
 """What the log already says of a sandbox's health, and the only way to say more: nobody says the same twice."""
 
+import datetime
 import hashlib
 from typing import NamedTuple
 
@@ -23,6 +24,8 @@ class Told(NamedTuple):
     health_sequence: int = 0
     died: facts.HealthDied | None = None
     """The last death."""
+    died_at: datetime.datetime | None = None
+    """When that was told."""
     exceeded: dict[str, int] = {}
     """Limit → the sequence at which it was last said to be exceeded."""
 
@@ -41,7 +44,8 @@ def fold(told: Told, sequence: int, head: EventHead) -> Told:
         case facts.HealthUnhealthy():
             return told._replace(sequence=sequence, health="unhealthy", health_sequence=sequence)
         case facts.HealthDied() as died:
-            return told._replace(sequence=sequence, health="died", health_sequence=sequence, died=died)
+            at = head.time
+            return told._replace(sequence=sequence, health="died", health_sequence=sequence, died=died, died_at=at)
         case facts.HealthLimitExceeded(limit=limit):
             return told._replace(sequence=sequence, exceeded={**told.exceeded, limit: sequence})
     return told._replace(sequence=sequence)

@@ -4,6 +4,7 @@ What is to be done stands in the log before it is done, so it can be gone on wit
 """
 
 import asyncio
+import datetime
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, suppress
@@ -72,6 +73,7 @@ class Recoveries:
         self._holds_secret = holds_secret
         self._admission = admission
         self._later = later
+        self._begun = clock.Moments()
 
     async def begin(
         self, provider: Provider, order: RecoverSandbox, command: str, state: SandboxState, *, by: str
@@ -96,6 +98,7 @@ class Recoveries:
     async def finish(self, provider: Provider, state: SandboxState) -> None:
         """As often as it takes: what fails is tried again later, until its attempts are spent."""
         recovery = _underway(state)
+        self._begun.steady_at(state.sandbox, recovery.begun_at)
         refusal = await self._admission.verdict(state.sandbox, state.lifecycle_sequence)
         if refusal is not None:
             await self._move(state, SandboxFailed(failure=refusal.failure()))
@@ -115,6 +118,7 @@ class Recoveries:
             notes=self._forks.take_notes(state.sandbox) + await time_down(self._bus, state, clock.now()),
         )
         await self._move(state, recovered)
+        self._begun.forget(state.sandbox)
         figures.recovered(recovery, "recovered")
 
     async def give_up(self, provider: Provider, order: RecoverSandbox, command: str, state: SandboxState) -> None:
@@ -172,7 +176,8 @@ class Recoveries:
         )
 
     async def _has_failed(self, provider: Provider, recovery: Recovery, state: SandboxState, failure: Failure) -> None:
-        waited = clock.now() - recovery.begun_at
+        begun = self._begun.steady_at(state.sandbox, recovery.begun_at)
+        waited = datetime.timedelta(seconds=clock.steady() - begun)
         with_engine = await died_with_its_engine(self._journal, state)
         if may_pass(waited, retryable=failure.retryable, engine_lost=with_engine):
             logger.warning("%s is recovered later: %s", state.sandbox, failure.message)
@@ -188,6 +193,7 @@ class Recoveries:
             details |= await last_cause(self._journal, state.sandbox)
             message = f"it cannot be recovered: {failure.message}"[:REASON_CHARACTERS]
             await self._move(state, SandboxFailed(failure=Failure(code=failure.code, message=message, details=details)))
+            self._begun.forget(state.sandbox)
             figures.recovered(recovery, "failed")
 
     async def _try_again(self, provider: Provider, recovery: Recovery, state: SandboxState, failure: Failure) -> None:

@@ -3,11 +3,14 @@
 import datetime
 from pathlib import Path
 
+import pytest
+
 from contracts.events.agent import AgentAttached, AgentCompleted, AgentDelivered, AgentStarted, AgentWaiting
 from contracts.events.command import CommandStarted
 from contracts.message import Fact
 from contracts.registry import tag_of
 from contracts.state import SandboxState
+from infra import clock
 from infra.bus.connection import Bus
 from infra.embedded.users import FAMILIES
 from infra.journal import Journal
@@ -56,7 +59,7 @@ async def test_what_is_done_in_a_sandbox_counts_and_what_is_said_about_it_does_n
         state, writers = await begun(server), Writers(server)
         activity = Activity(await server.connect("health_monitor"))
         last = await activity.last(state)
-        assert last == LONG_AGO, "an order, and nothing since"
+        assert last == pytest.approx(clock.steady_at(LONG_AGO), abs=30), "an order, and nothing since"
         for tag in DOES_NOT:
             await writers.write(tag)
             assert await activity.last(state) == last, tag
@@ -65,6 +68,21 @@ async def test_what_is_done_in_a_sandbox_counts_and_what_is_said_about_it_does_n
             now = await activity.last(state)
             assert now > last, tag
             last = now
+
+
+@pytest.mark.parametrize("jump_s", [3600, -3600])
+async def test_what_happens_after_a_clock_was_set_has_just_happened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jump_s: float
+) -> None:
+    wall = clock.now
+    async with nats_in(tmp_path, nodes=("n1",)) as server:
+        state, writers = await begun(server), Writers(server)
+        activity = Activity(await server.connect("health_monitor"))
+        before, asked = await activity.last(state), clock.steady()
+        monkeypatch.setattr(clock, "now", lambda: wall() + datetime.timedelta(seconds=jump_s))
+        assert await activity.last(state) == before
+        await writers.write("command.output")
+        assert asked - 1 < await activity.last(state) <= clock.steady()
 
 
 async def test_a_command_runs_until_its_end_is_told_and_only_those_of_this_life_do(tmp_path: Path) -> None:

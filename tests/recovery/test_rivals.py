@@ -137,7 +137,7 @@ class Rival:
         self.log = MeetingLog(bus, journal, barrier)
         self.leases = Leases(bus, "n1", lifecycles)
         self._deaths = Deaths(bus, journal, self.log, self.leases, LONG_AGO)
-        self._life = Life(state=state, since=state.applied_sequence)
+        self._life = Life(state=state, since=state.applied_sequence, began=0.0)
 
     async def tell(self, cause: DeathCause) -> None:
         await self._deaths.tell(self._life, Ending(cause, "as it saw it"))
