@@ -46,11 +46,6 @@ class Approvals(Struct, frozen=True, kw_only=True):
     answers: tuple[Answer, ...] = ()
     """That may still hold, oldest first."""
 
-    def pending_for(self, host: str, port: int, now: datetime.datetime) -> Ask | None:
-        return next(
-            (ask for ask in self.pending if (ask.host, ask.port) == (host, port) and now < ask.expires_at), None
-        )
-
     def answer_for(self, host: str, port: int, now: datetime.datetime) -> Answer | None:
         """The newest that holds."""
         found = (each for each in reversed(self.answers) if (each.host, each.port) == (host, port) and each.holds(now))

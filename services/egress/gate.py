@@ -31,7 +31,7 @@ UNRECORDED = "what leaves cannot be recorded now, so nothing may"
 
 class _Until(NamedTuple):
     approval: str
-    expires_at: datetime.datetime
+    left_s: float
 
 
 class SandboxGate:
@@ -103,16 +103,17 @@ class SandboxGate:
                 raise self._deny(wanted, "somebody rejected it", self._advice(wanted, verdict))
             until = await self._wait(wanted, asked, verdict)
             asked = until.approval
-            await _either(changes, until.expires_at)
+            await _either(changes, until.left_s)
 
     async def _wait(self, wanted: Wanted, asked: str | None, verdict: Verdict) -> _Until:
         """Has the question asked that this request waits for. Raises `Refused` once it waits no longer."""
         questions = self._questions
         if asked is not None:
             pending = questions.approvals.asked(asked)
-            if pending is None or pending.expires_at <= clock.now():
+            left_s = 0.0 if pending is None else questions.left_s(pending)
+            if left_s <= 0:
                 raise self._deny(wanted, "nobody approved it in time", self._advice(wanted, verdict))
-            return _Until(pending.approval, pending.expires_at)
+            return _Until(asked, left_s)
         # No answer could let it through, so nobody is to be asked. A name is not looked up before it is allowed.
         if address_of(wanted.host) is not None:
             self._judge_known(wanted)
@@ -120,7 +121,7 @@ class SandboxGate:
         pending = await questions.ask(wanted.host, wanted.port, wanted.method, timeout)
         if pending is None:
             raise self._deny(wanted, f"{MOST_PENDING} questions wait for an answer already")
-        return _Until(pending.approval, pending.expires_at)
+        return _Until(pending.approval, questions.left_s(pending))
 
     async def _find(self, wanted: Wanted) -> tuple[str, ...]:
         known = self._judge_known(wanted)
@@ -205,11 +206,10 @@ def _denial(wanted: Wanted, reason: str, address: str | None = None) -> NetworkD
     )
 
 
-async def _either(events: tuple[asyncio.Event, ...], until: datetime.datetime) -> None:
+async def _either(events: tuple[asyncio.Event, ...], left_s: float) -> None:
     """Returns when one of them is set, or it is time."""
     waits = [asyncio.ensure_future(event.wait()) for event in events]
     try:
-        left_s = (until - clock.now()).total_seconds()
         await asyncio.wait(waits, timeout=max(left_s, 0), return_when=asyncio.FIRST_COMPLETED)
     finally:
         for wait in waits:

@@ -21,7 +21,7 @@ from services.egress.answering import Granted, Order, answer
 logger = logging.getLogger(__name__)
 
 MOST_PENDING = 32
-GRACE = datetime.timedelta(seconds=2)
+GRACE_S = 2.0
 """After a start, nothing expires at once: an answer that was given in time may still be on its way here."""
 MOST_GRANTED = 10_000
 KINDS = ("asked", "approved", "rejected")
@@ -33,7 +33,8 @@ class Questions:
         self._journal = journal
         self._sandbox = sandbox
         self._turn = asyncio.Lock()
-        self._loaded: datetime.datetime | None = None
+        self._loaded: float | None = None
+        self._seen = clock.Moments()
         self._finished = False
         self._moved = asyncio.Event()
         self._asking: dict[tuple[str, int], asyncio.Task[Ask | None]] = {}
@@ -60,7 +61,8 @@ class Questions:
         async with self._turn:
             if self._loaded is None:
                 self.approvals = await self._read()
-                self._loaded = clock.now()
+                self._loaded = clock.steady()
+                self._see()
                 self._move()
 
     async def ask(self, host: str, port: int, method: str, timeout: datetime.timedelta) -> Ask | None:
@@ -82,7 +84,7 @@ class Questions:
     async def _ask(self, host: str, port: int, method: str, timeout: datetime.timedelta) -> Ask | None:
         async with self._turn:
             now = clock.now()
-            waiting = self.approvals.pending_for(host, port, now)
+            waiting = self._pending_for(host, port)
             if waiting is not None or len(self.approvals.pending) >= MOST_PENDING:
                 return waiting
             asked = NetworkAsked(approval=new_id("ask"), host=host, port=port, method=method, expires_at=now + timeout)
@@ -94,7 +96,8 @@ class Questions:
         await self.load()
         async with self._turn:
             now = clock.now()
-            at = min(head.time or now, now)
+            asked = self.approvals.asked(order.approval)
+            at = now if asked is None else self._as_asked(asked, min(head.time or now, now))
             told = answer(
                 self.approvals,
                 order,
@@ -114,9 +117,29 @@ class Questions:
             moved = self.moved()
             due = self._next_due()
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(None if due is None else (due - clock.now()).total_seconds()):
+                async with asyncio.timeout(None if due is None else due - clock.steady()):
                     await moved.wait()
             await self._expire()
+
+    def left_s(self, ask: Ask) -> float:
+        """Until it expires: so much as was left when it was first seen here, less what has passed since."""
+        return self._due(ask) - clock.steady()
+
+    def _due(self, ask: Ask) -> float:
+        return self._seen.steady_at(ask.approval, ask.asked_at) + (ask.expires_at - ask.asked_at).total_seconds()
+
+    def _as_asked(self, ask: Ask, moment: datetime.datetime) -> datetime.datetime:
+        """A moment by a clock that went on evenly since it was asked."""
+        passed_s = clock.steady_at(moment) - self._seen.steady_at(ask.approval, ask.asked_at)
+        return ask.asked_at + datetime.timedelta(seconds=passed_s)
+
+    def _see(self) -> None:
+        for ask in self.approvals.pending:
+            self._due(ask)
+
+    def _pending_for(self, host: str, port: int) -> Ask | None:
+        waiting = (each for each in self.approvals.pending if (each.host, each.port) == (host, port))
+        return next((each for each in waiting if self.left_s(each) > 0), None)
 
     def moved(self) -> asyncio.Event:
         """Set once anything is asked or answered after this call."""
@@ -126,18 +149,18 @@ class Questions:
         moved, self._moved = self._moved, asyncio.Event()
         moved.set()
 
-    def _next_due(self) -> datetime.datetime | None:
+    def _next_due(self) -> float | None:
         assert self._loaded is not None
-        earliest = min((ask.expires_at for ask in self.approvals.pending), default=None)
-        return None if earliest is None else max(earliest, self._loaded + GRACE)
+        earliest = min((self._due(ask) for ask in self.approvals.pending), default=None)
+        return None if earliest is None else max(earliest, self._loaded + GRACE_S)
 
     async def _expire(self) -> None:
         async with self._turn:
             due = self._next_due()
-            if due is None or clock.now() < due:
+            if due is None or clock.steady() < due:
                 return
             for ask in self.approvals.pending:
-                if ask.expires_at <= clock.now():
+                if self.left_s(ask) <= 0:
                     expired = NetworkRejected(
                         approval=ask.approval, host=ask.host, port=ask.port, reason="nobody answered", expired=True
                     )
@@ -149,9 +172,12 @@ class Questions:
         await self._journal.append(written)
         self.approvals = fold.apply(self.approvals, fact, now, command)
         self._note(fact)
+        self._see()
         self._move()
 
     def _note(self, fact: Fact) -> None:
+        if isinstance(fact, NetworkApproved | NetworkRejected):
+            self._seen.forget(fact.approval)
         if isinstance(fact, NetworkApproved):
             self._granted[fact.approval] = Granted(fact.host, fact.port)
             if len(self._granted) > MOST_GRANTED:

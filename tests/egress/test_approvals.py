@@ -90,6 +90,40 @@ async def test_a_question_that_nobody_answers_expires_as_a_rejection(tmp_path: P
             await rig.answer(ApproveNetwork(approval=rejected.approval))
 
 
+@pytest.mark.parametrize("jump_s", [3600, -3600])
+async def test_a_question_waits_its_time_though_the_clock_is_set_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jump_s: float
+) -> None:
+    wall = clock.now
+    async with gates_in(tmp_path, replace(ASKING, ask_timeout_ms=600_000)) as rig:
+        waiting = asyncio.create_task(rig.gate.ask(wanted("new.test")))
+        (asked,) = await rig.asked()
+        monkeypatch.setattr(clock, "now", lambda: wall() + datetime.timedelta(seconds=jump_s))
+        # Whoever else asks for it asks the same, and everybody looks at the time again.
+        again = asyncio.create_task(rig.gate.ask(wanted("new.test")))
+        other = asyncio.create_task(rig.gate.ask(wanted("new.test", 80)))
+        assert [each.port for each in await rig.asked(2)] == [443, 80]
+        await rig.answer(ApproveNetwork(approval=asked.approval))
+        for passage in await asyncio.gather(waiting, again):
+            passage.end(status=200, sent=0, received=0, error=None)
+        other.cancel()
+        assert not [fact for fact in await rig.facts() if isinstance(fact, NetworkRejected)]
+
+
+async def test_a_question_expires_in_time_though_the_clock_is_set_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wall = clock.now
+    async with gates_in(tmp_path, replace(ASKING, ask_timeout_ms=1000)) as rig:
+        waiting = asyncio.create_task(rig.gate.ask(wanted("new.test")))
+        await rig.asked()
+        monkeypatch.setattr(clock, "now", lambda: wall() - datetime.timedelta(hours=1))
+        with pytest.raises(Refused, match="nobody approved it in time"):
+            await waiting
+        async with asyncio.timeout(30):
+            await rig.until("rejected")
+
+
 async def test_an_approval_that_was_given_while_egress_was_dead_counts_at_its_next_start(tmp_path: Path) -> None:
     async with gates_in(tmp_path, replace(ASKING, ask_timeout_ms=1000)) as rig:
         waiting = asyncio.create_task(rig.gate.ask(wanted("new.test")))
