@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
+from functools import partial
 from hashlib import sha256
 from itertools import count
 
@@ -18,6 +19,7 @@ from infra.bus.kv import Bucket
 from infra.bus.puller import Puller
 from infra.embedded.realm import Realm
 from infra.embedded.users import ADMIN, hub_name, login_name
+from tests.bus.servers import until
 from tests.realms.tenants import RPC, TOLD, USERS, Tenants, secret_of, tenants_in
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -41,6 +43,8 @@ WRITING = (
     "_INBOX_globex-client.x", "_INBOX.x", "_R_.x",
 )  # fmt: skip
 NUMBERS = count(1)
+NEVER = -1
+"""Since when nothing was heard of a source, in the words of the server."""
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -216,15 +220,33 @@ async def test_requests_are_answered_by_ones_own_tenant_or_by_nobody(tenants: Te
 
 async def test_a_mirror_or_a_source_does_not_reach_into_another_tenant(tenants: Tenants) -> None:
     admin, hub = await tenants.connect(MINE, ADMIN), hub_name(THEIRS)
-    for number, api in enumerate((f"$JS.{hub}.API", f"{hub}.$JS.API", "cloche.api")):
-        config = {"name": f"STOLEN_{number}", "sources": [{"name": "CLOCHE_LOG", "external": {"api": api}}]}
-        with contextlib.suppress(ClocheError):
-            await admin.api(f"STREAM.CREATE.STOLEN_{number}", config)
-    own = (await admin.api("STREAM.NAMES"))["streams"]
-    stolen = [name for name in own if name.startswith("STOLEN")]
-    assert not [name for name in stolen if (await admin.api(f"STREAM.INFO.{name}"))["state"]["messages"]]
-    for name in stolen:
-        await admin.api(f"STREAM.DELETE.{name}")
+    theirs = await (await tenants.connect(THEIRS, ADMIN)).api("STREAM.INFO.CLOCHE_LOG")
+    assert theirs["state"]["messages"]
+    external = [{"external": {"api": api}} for api in (f"$JS.{hub}.API", f"{hub}.$JS.API", "cloche.api")]
+    made: dict[str, list[str]] = {"STOLEN": [], "OWN": []}
+    try:
+        # Its own log last, and in the same two ways: what fills that one had its time with the others.
+        for kind, more in [*(("STOLEN", each) for each in external), ("OWN", {})]:
+            source = {"name": "CLOCHE_LOG", **more}
+            for copied in ({"sources": [source]}, {"mirror": source}):
+                name = f"{kind}_{len(made[kind])}"
+                await admin.api(f"STREAM.CREATE.{name}", {"name": name, **copied})
+                made[kind].append(name)
+        for name in made["OWN"]:
+            await until(partial(_is_filled, admin, name), seconds=60)
+        stolen = [await admin.api(f"STREAM.INFO.{name}") for name in made["STOLEN"]]
+        assert [info["state"]["messages"] for info in stolen] == [0] * 6
+        heard = [
+            each["active"] for info in stolen for each in (*(info.get("sources") or ()), info.get("mirror")) if each
+        ]
+        assert heard == [NEVER] * 6
+    finally:
+        for name in (name for names in made.values() for name in names):
+            await admin.api(f"STREAM.DELETE.{name}")
+
+
+async def _is_filled(admin: Bus, name: str) -> bool:
+    return bool((await admin.api(f"STREAM.INFO.{name}"))["state"]["messages"])
 
 
 async def test_the_servers_own_subjects_say_nothing_of_another_tenant(tenants: Tenants) -> None:
