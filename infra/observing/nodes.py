@@ -20,7 +20,7 @@ EXPECTED_AWAY = (Standing.DRAINED, Standing.LOST)
 
 class _Heard(NamedTuple):
     sequence: int
-    at: datetime.datetime
+    at: float
 
 
 class Silences:
@@ -35,11 +35,11 @@ class Silences:
         """Seconds; `theirs` is the time as the servers have it."""
         now, known = clock.steady(), self._heard.get(node)
         if known is None:
-            known = _Heard(sign.entry.seq, now - max(theirs - sign.entry.time, datetime.timedelta()))
+            known = _Heard(sign.entry.seq, now - max((theirs - sign.entry.time).total_seconds(), 0.0))
         elif known.sequence != sign.entry.seq:
             known = _Heard(sign.entry.seq, now)
         self._heard[node] = known
-        return (now - known.at).total_seconds()
+        return now - known.at
 
 
 async def watch_nodes(bus: Bus) -> None:

@@ -78,7 +78,7 @@ def test_silence_is_counted_from_when_a_sign_was_heard_whatever_becomes_of_the_s
 ) -> None:
     now = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
     passed = 0.0
-    monkeypatch.setattr(clock, "steady", lambda: now + datetime.timedelta(seconds=passed))
+    monkeypatch.setattr(clock, "steady", lambda: 1000.0 + passed)
     silences = Silences()
     assert silences.of("far", sign(7, now - datetime.timedelta(seconds=40)), now) == 40, "it was there before we were"
     passed = 15.0
