@@ -26,6 +26,9 @@ async def test_a_node_serves_sandboxes_and_its_end_leaves_their_commands_running
         sandbox = await cloche.create(id="box")
         listed = json.loads(await asyncio.to_thread(node.cloche, "nodes", "--json"))
         assert (listed["node"], listed["health"]) == ("n1", "alive")
+        _, row = (await asyncio.to_thread(node.cloche, "nodes")).splitlines()
+        assert row.split()[:2] == ["n1", "alive"]
+        assert row.split()[-1] == listed["vitals"]["version"]
         running = await sandbox.start(["sh", "-c", "while [ ! -e go ]; do sleep 0.05; done; echo on"])
         assert await node.end(signal.SIGTERM) == 0
         await node.start()
@@ -58,6 +61,7 @@ async def test_whoever_asks_something_of_a_node_that_is_silent_is_told_so_and_it
     ):
         await node.end(signal.SIGTERM)
         await until(partial(_is_silent, cloche))
+        assert " silent for " in (await asyncio.to_thread(node.cloche, "nodes")).splitlines()[1]
         with (
             CommandLine(["nodes", "lost", "n1"], node.environment) as losing,
             CommandLine(["drain", "n1", "--wait"], node.environment) as draining,
