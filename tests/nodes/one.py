@@ -17,6 +17,7 @@ from infra.client.orders import raise_if_given_up
 from infra.client.sandbox import load_state
 from infra.embedded import secrets
 from infra.journal import Journal
+from infra.keeper.launcher import end_keeper
 from infra.sandbox.providers import load_provider
 from services.spawner.app import SpawnerApp
 from tests.bus.servers import Server, nats_in
@@ -89,3 +90,4 @@ async def one_in(place: Path, patch: pytest.MonkeyPatch, before: Before, config:
             serving.cancel()
             await asyncio.gather(serving, return_exceptions=True)
             await end_sandboxes(data)
+            await end_keeper(data, force=True)
