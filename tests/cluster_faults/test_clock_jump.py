@@ -102,7 +102,7 @@ async def test_no_command_and_no_sandbox_ends_because_a_nodes_clock_jumps(tmp_pa
                 await across.write(b"still here\n")
                 result = await across.wait()
                 assert (result.outcome, result.stdout) == ("completed", b"still here\n")
-                assert await work.check(cloche, struck="") == {"completed": 12}
+                assert await work.check(cloche) == {"completed": 12}
                 for each in (sandbox, *later):
                     assert "sandbox.stopped" not in [event.head.type async for event in each.events()]
                 verdict = await verify_log(LiveView(cloche.bus), Trust((), None, ()), lambda *_: None)
