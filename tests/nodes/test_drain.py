@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from aiodocker.exceptions import DockerError
 
 from contracts.commands.node import DrainNode
 from contracts.errors import SandboxInvalidState
@@ -20,6 +21,9 @@ from infra.client import Sandbox
 from infra.client.nodes import NodeHealth, drain, nodes
 from infra.client.sandbox import LogEvent, load_state
 from tests.bus.servers import until
+from tests.docker.containers import engine_client
+from tests.faults.docker_node import spec, target_of
+from tests.images import require_docker
 from tests.nodes.pair import Pair, create_on, pair_in
 from tests.recovery.work import facts, on_disk
 
@@ -75,6 +79,31 @@ async def test_a_drained_node_gives_everything_away_and_says_what_cannot_leave(t
         assert told_to is not None
         assert len("".join(f"{line}\n" for line in count)) >= told_to
         assert await on_disk(pair.n1.data, free)
+
+
+async def test_a_container_leaves_a_drained_node_with_its_files_and_nothing_of_it_stays(tmp_path: Path) -> None:
+    """Both nodes have the same engine here: whose a container is, its node's home says, not its engine."""
+    require_docker()
+    async with pair_in(tmp_path, wait_s=2.0, without=("egress", "health_monitor")) as pair:
+        carton = await create_on(pair, pair.n2, "carton", {"isolation": "docker", **spec()})
+        assert (await carton.run("mkdir deep; echo kept > deep/file; chmod 700 deep/file")).exit_code == 0
+        running = await carton.start("echo begun; exec sleep 600")
+        async for _ in running.output():
+            break
+        before, container = await on_disk(pair.n2.data, carton), (await target_of(pair.n2.data, "carton")).container
+        await _until(pair, "n2", DrainNode(), Standing.DRAINED)
+        moved = await load_state(pair.cloche.bus, "carton")
+        assert (moved.node, moved.status, moved.isolation) == ("n1", Status.RUNNING, "docker")
+        result = await running.wait()
+        assert (result.outcome, result.stdout) == ("lost", b"begun\n")
+        carton.state = moved
+        said = await carton.run("cat deep/file; stat -c %a deep/file")
+        assert said.stdout == b"kept\n700\n"
+        assert await on_disk(pair.n1.data, carton) == before
+        assert (await target_of(pair.n1.data, "carton")).container != container
+        async with engine_client() as docker:
+            with pytest.raises(DockerError, match="404"):
+                await docker.containers.container(container).show()
 
 
 async def test_an_order_of_a_drain_that_comes_when_the_drain_is_over_ends_nothing(tmp_path: Path) -> None:
