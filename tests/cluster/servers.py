@@ -50,14 +50,14 @@ class Cluster(Servers):
         consumers = () if streams else want.consumers
         await settle(admin, names, consumers, self.limits.replicas, wait_s=READY_S, tell=lambda _: None)
 
-    async def leader(self, admin: Bus, stream: str = LOG_STREAM, *, but: str = "") -> str:
-        """Waits until there is one that runs, another than `but`."""
-        found = ""
+    async def leader(self, admin: Bus, stream: str = LOG_STREAM, *, consumer: str = "", but: str = "") -> str:
+        """Of a stream, or of a consumer of it. Waits until there is one that runs, another than `but`."""
+        ask, found = f"CONSUMER.INFO.{stream}.{consumer}" if consumer else f"STREAM.INFO.{stream}", ""
 
         async def is_known() -> bool:
             nonlocal found
             with contextlib.suppress(ClocheError):
-                found = str((await admin.api(f"STREAM.INFO.{stream}", timeout=2))["cluster"].get("leader", ""))
+                found = str((await admin.api(ask, timeout=2))["cluster"].get("leader", ""))
             return found in self.servers and found != but and self.servers[found].runs
 
         await until(is_known, seconds=READY_S)

@@ -159,8 +159,7 @@ async def test_orders_are_taken_on_at_once_when_the_leader_of_their_consumer_die
     """The connection is to another server, and stays: only the silence tells."""
     spec = executor_consumer("n1")
     await lab.cluster.whole(lab.admin, COMMANDS_STREAM)
-    info = await lab.admin.api(f"CONSUMER.INFO.{spec.stream}.{spec.durable}")
-    leader = info["cluster"]["leader"]
+    leader = await lab.cluster.leader(lab.admin, spec.stream, consumer=spec.durable)
     others = tuple(name for name in lab.cluster.servers if name != leader)
     executor = await lab.connect("executor", servers=others)
     client = await lab.connect("client", servers=others)
