@@ -4,7 +4,7 @@ import asyncio
 import os
 import time
 
-from contracts.errors import Invalid
+from contracts.errors import Conflict, Invalid
 from infra.keeper.frame import MAX_PAYLOAD, Kind
 from infra.keeper.framer import incomplete_tail
 from infra.keeper.launch import Ending, Launched, LaunchFailed, SandboxGone, SandboxSilent, Way
@@ -33,6 +33,8 @@ class Execution:
         self._began_at = 0.0
         self._resizing = asyncio.Lock()
         self._signalled = Once()
+        self._sending: dict[str, asyncio.Task[int]] = {}
+        """By their orders, the signals that the sandbox has not answered yet."""
         self.attempted = asyncio.Event()
         """Set once the command runs, or its failure to start is on the record."""
 
@@ -158,18 +160,36 @@ class Execution:
         return Written(accepted=True, offset=total + len(new))
 
     async def signal(self, request: Signal) -> int:
-        """How many processes got it: 0 when none is left, and for an order that was carried out before."""
+        """How many processes got it: 0 when none is left, and for an order that was carried out before.
+
+        Raises `Conflict` when the sandbox does not answer in time. The signal is on its way then, and the same order
+        given again only waits on.
+        """
         await self.attempted.wait()
         if self._launched is None or request.order in self._signalled:
             return 0
-        if request.note is not None and len(self._record.notes) < NOTES_KEPT:
-            self._record.notes.append(request.note)
+        sending = self._sending.get(request.order or "")
+        if sending is None:
+            if request.note is not None and len(self._record.notes) < NOTES_KEPT:
+                self._record.notes.append(request.note)
+            sending = asyncio.create_task(self._send(self._launched, request))
+            if request.order is not None:
+                self._sending[request.order] = sending
+        done, _ = await asyncio.wait({sending}, timeout=self._launched.answers_within_s)
+        if not done:
+            raise Conflict("the sandbox does not answer: is it paused?")
+        return sending.result()
+
+    async def _send(self, launched: Launched, request: Signal) -> int:
         try:
-            count = await self._launched.signal(request.signum, request.scope)
+            count = await launched.signal(request.signum, request.scope)
         except SandboxGone:
             return 0
-        self._signalled.add(request.order)
-        return count
+        else:
+            self._signalled.add(request.order)
+            return count
+        finally:
+            self._sending.pop(request.order or "", None)
 
     async def resize(self, request: Resize) -> None:
         """One after the other, as they come. Raises `Invalid` where there is no terminal, or none any more."""

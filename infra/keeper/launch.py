@@ -58,6 +58,8 @@ class Launched(Protocol):
     """As the sandbox counts."""
     master: int | None
     """The terminal of a command with a pty; the keeper owns it."""
+    answers_within_s: float | None
+    """Longer is not waited for the answer to a signal; None where `signal` gives up by itself."""
 
     async def ended(self) -> Ending: ...
 
@@ -65,7 +67,9 @@ class Launched(Protocol):
 
     async def signals_answered(self) -> None: ...
 
-    async def signal(self, signum: int, scope: Scope) -> int: ...
+    async def signal(self, signum: int, scope: Scope) -> int:
+        """How many processes got it. Raises `SandboxGone`, and `Conflict` where it could not be sent."""
+        ...
 
     async def resize(self, rows: int, cols: int) -> None:
         """Only while `master` is open. Raises `Invalid` where the terminal is gone."""

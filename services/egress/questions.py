@@ -131,7 +131,8 @@ class Questions:
     def _as_asked(self, ask: Ask, moment: datetime.datetime) -> datetime.datetime:
         """A moment by a clock that went on evenly since it was asked."""
         passed_s = clock.steady_at(moment) - self._seen.steady_at(ask.approval, ask.asked_at)
-        return ask.asked_at + datetime.timedelta(seconds=passed_s)
+        # Whoever answers says when: it may be any time at all.
+        return ask.asked_at + datetime.timedelta(seconds=max(passed_s, 0.0))
 
     def _see(self) -> None:
         for ask in self.approvals.pending:

@@ -52,12 +52,14 @@ class Orphans:
 
     def notice(self, state: SandboxState) -> None:
         """The log has news of it."""
-        if state.node != self._journal.node:
-            self._due.pop(state.sandbox, None)
-            self._begun.forget(state.sandbox)
-        elif is_recovering(state) and state.recovery is not None:
+        is_ours = state.node == self._journal.node
+        if is_ours and is_recovering(state) and state.recovery is not None:
             self._due[state.sandbox] = self._begun.steady_at(state.sandbox, state.recovery.begun_at) + GIVEN_WAY_S
             self._news.set()
+            return
+        self._begun.forget(state.sandbox)
+        if not is_ours:
+            self._due.pop(state.sandbox, None)
 
     async def end(self) -> None:
         """For ever. Survives anything that one sandbox's log does to it."""

@@ -63,7 +63,8 @@ class Activity:
         known = self._last.get(state.sandbox)
         if known is None:
             known = _Last(sequence, clock.steady_at(time), asked)
-        elif sequence > known.sequence:
+        elif sequence != known.sequence:
+            # A lower one is new, too: a log that has lost its end gives its sequences again.
             known = _Last(sequence, max(clock.steady_at(time), known.asked), asked)
         self._last[state.sandbox] = known = known._replace(asked=asked)
         return known.at

@@ -118,7 +118,6 @@ class Recoveries:
             notes=self._forks.take_notes(state.sandbox) + await time_down(self._bus, state, clock.now()),
         )
         await self._move(state, recovered)
-        self._begun.forget(state.sandbox)
         figures.recovered(recovery, "recovered")
 
     async def give_up(self, provider: Provider, order: RecoverSandbox, command: str, state: SandboxState) -> None:
@@ -193,7 +192,6 @@ class Recoveries:
             details |= await last_cause(self._journal, state.sandbox)
             message = f"it cannot be recovered: {failure.message}"[:REASON_CHARACTERS]
             await self._move(state, SandboxFailed(failure=Failure(code=failure.code, message=message, details=details)))
-            self._begun.forget(state.sandbox)
             figures.recovered(recovery, "failed")
 
     async def _try_again(self, provider: Provider, recovery: Recovery, state: SandboxState, failure: Failure) -> None:
@@ -212,6 +210,8 @@ class Recoveries:
     async def _move(self, state: SandboxState, fact: Fact) -> None:
         """In the name of the order that the recovery was begun for. Raises `Conflict`."""
         command = _underway(state).command
+        # Also where somebody else has moved it: this attempt is over.
+        self._begun.forget(state.sandbox)
         await self._journal.move(state.sandbox, fact, expected=state.lifecycle_sequence, command=command)
 
 

@@ -143,6 +143,15 @@ async def test_an_approval_that_was_given_while_egress_was_dead_counts_at_its_ne
         assert len([fact for fact in await rig.facts() if isinstance(fact, NetworkAsked)]) == 1
 
 
+async def test_an_answer_may_say_any_time_at_all(tmp_path: Path) -> None:
+    earliest = datetime.datetime.min.replace(tzinfo=datetime.timezone(datetime.timedelta(hours=14)))
+    async with gates_in(tmp_path, ASKING) as rig:
+        waiting = asyncio.create_task(rig.gate.ask(wanted("new.test")))
+        (asked,) = await rig.asked()
+        await rig.answer(ApproveNetwork(approval=asked.approval), time=earliest)
+        (await waiting).end(status=200, sent=0, received=0, error=None)
+
+
 async def test_questions_and_what_is_remembered_outlive_a_death(tmp_path: Path) -> None:
     async with gates_in(tmp_path, ASKING) as rig:
         await approved(rig, remember=True)

@@ -10,8 +10,10 @@ from contracts.events.command import CommandStarted
 from contracts.message import Fact
 from contracts.registry import tag_of
 from contracts.state import SandboxState
+from contracts.streams import LOG_STREAM, Limits
 from infra import clock
 from infra.bus.connection import Bus
+from infra.bus.provision import provision
 from infra.embedded.users import FAMILIES
 from infra.journal import Journal
 from services.health_monitor.activity import Activity
@@ -83,6 +85,21 @@ async def test_what_happens_after_a_clock_was_set_has_just_happened(
         assert await activity.last(state) == before
         await writers.write("command.output")
         assert asked - 1 < await activity.last(state) <= clock.steady()
+
+
+async def test_what_happens_in_a_log_that_has_lost_its_end_has_just_happened(tmp_path: Path) -> None:
+    async with nats_in(tmp_path, nodes=("n1",)) as server:
+        state, writers = await begun(server), Writers(server)
+        activity = Activity(await server.connect("health_monitor"))
+        for tag in ("command.started", "command.output", "command.completed"):
+            await writers.write(tag)
+        before = await activity.last(state)
+        admin = await server.connect("admin")
+        await admin.api(f"STREAM.DELETE.{LOG_STREAM}")
+        await provision(admin, Limits(), ["n1"])
+        state = await begun(server)
+        await writers.write("tool.invoked")
+        assert await activity.last(state) > before, "its sequence was another's before"
 
 
 async def test_a_command_runs_until_its_end_is_told_and_only_those_of_this_life_do(tmp_path: Path) -> None:

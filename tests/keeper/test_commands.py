@@ -2,6 +2,7 @@ import asyncio
 import hashlib
 import os
 import signal
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -147,6 +148,31 @@ async def test_a_signal_that_is_ordered_again_is_not_sent_again() -> None:
             await made.until(exec_id, lambda result: result.stdout == told)  # noqa: B023
         await made.client.signal(exec_id, signal.SIGUSR2, "main")
         assert (await made.final(exec_id)).stdout == b"ready\none\none\n"
+
+
+async def test_a_signal_that_was_not_answered_is_waited_for_when_it_is_ordered_again() -> None:
+    # Each real-time signal counts; of others that wait, all but one are dropped.
+    script = """if True:
+        import signal
+        both = {signal.SIGRTMIN, signal.SIGRTMAX}
+        signal.pthread_sigmask(signal.SIG_BLOCK, both)
+        print("ready", flush=True)
+        while signal.sigwait(both) == signal.SIGRTMIN:
+            print("one", flush=True)"""
+    async with rig() as made:
+        exec_id = await made.start("python3", "-c", script)
+        await made.until(exec_id, lambda result: result.stdout == b"ready\n")
+        send = partial(made.client.signal, exec_id, signal.SIGRTMIN, "main", order="a")
+        made.init.send_signal(signal.SIGSTOP)
+        answers = await asyncio.gather(send(), send(), return_exceptions=True)
+        with pytest.raises(Conflict, match="paused"):
+            await send()
+        assert [type(each) for each in answers] == [Conflict, Conflict]
+        made.init.send_signal(signal.SIGCONT)
+        await made.until(exec_id, lambda result: result.stdout == b"ready\none\n")
+        assert await send() == 0
+        assert await made.client.signal(exec_id, signal.SIGRTMAX, "main", order="b") == 1
+        assert (await made.final(exec_id)).stdout == b"ready\none\n"
 
 
 async def test_a_background_child_stays_on_the_record_after_the_end(tmp_path: Path) -> None:

@@ -34,6 +34,8 @@ FIRST_PAUSE_S = 0.001
 
 
 class DockerLaunch:
+    answers_within_s: float | None = None
+
     def __init__(
         self,
         engine: Engine,
