@@ -109,6 +109,31 @@ async def test_keys_lead_through_time(browser: Browser, gateway: Gateway) -> Non
         assert complaints == []
 
 
+async def test_a_speed_is_typed_key_by_key(browser: Browser, gateway: Gateway) -> None:
+    async with seen(browser, gateway, f"#/sandboxes/{RECORDED}/terminal") as (page, complaints, _):
+        field = page.get_by_label("Speed")
+        await expect(field).to_have_value("4", timeout=SLOW)
+        await field.press("ControlOrMeta+a")
+        await _typed(field, ("0", "0", False), (".", None, False), ("5", "0.5", True), ("Tab", "0.5", True))
+        await field.press("End")
+        await _typed(field, *[("Backspace", None, False)] * 2, ("Backspace", "", False), ("Tab", "0.5", True))
+        await field.press("ControlOrMeta+a")
+        await _typed(field, ("4", "4", True), ("Enter", "4", True), ("Backspace", "", False))
+        await _typed(field, ("1", "1", True), ("6", "16", True), ("Escape", "4", True), ("Backspace", "", False))
+        await _typed(field, ("Enter", "", False), ("1", "1", True), ("6", "16", True), ("Enter", "16", True))
+        await _typed(field, ("Escape", "16", True), ("0", "160", True), ("0", "1600", False), ("Escape", "16", True))
+        assert complaints == []
+
+
+async def _typed(field: Locator, *keys: tuple[str, str | None, bool]) -> None:
+    """What stands in the field after each key, and whether it is a speed; None: a browser may say what it likes."""
+    for key, text, right in keys:
+        await field.press(key)
+        await expect(field).to_have_attribute("aria-invalid", "false" if right else "true")
+        if text is not None:
+            await expect(field).to_have_value(text)
+
+
 async def test_keys_lead_to_where_something_is_typed(browser: Browser, gateway: Gateway) -> None:
     async with seen(browser, gateway) as (page, complaints, _):
         await expect(page.get_by_role("link", name="asker")).to_be_visible(timeout=SLOW)

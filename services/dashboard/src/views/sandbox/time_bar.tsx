@@ -1,8 +1,7 @@
 /** The slider over everything that happened: drag it back, play from there, return to live. */
 
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef } from "preact/hooks";
 import type { Player } from "../../state/player";
-import { FASTEST, SLOWEST, SPEEDS } from "../../state/player";
 import type { SandboxStore } from "../../state/sandbox";
 import { dark } from "../../state/theme";
 import { binsOf, type Colour } from "../../story/density";
@@ -11,6 +10,7 @@ import { clock, counted, moment } from "../../story/words";
 import { colourOf } from "../../ui/colour";
 import { Icon } from "../../ui/icon";
 import { now } from "../../ui/now";
+import { Speed } from "./speed";
 
 export interface TimeBarProps {
   store: SandboxStore;
@@ -59,23 +59,6 @@ export function TimeBar({ store, player, show }: TimeBarProps) {
         <span class="dot" /> Live
       </button>
     </section>
-  );
-}
-
-/** Any number, with some to choose from. */
-function Speed({ player }: { player: Player }) {
-  const [wrong, setWrong] = useState(false);
-  return (
-    <span class="speed row">
-      <input
-        class="field small" type="number" list="speeds" aria-label="Speed" title={`${SLOWEST} to ${FASTEST} times as fast`} aria-invalid={wrong}
-        min={SLOWEST} max={FASTEST} step="any" value={player.speed.value}
-        onInput={(event) => setWrong(!player.setSpeed(event.currentTarget.valueAsNumber))}
-        onBlur={(event) => { event.currentTarget.value = String(player.speed.peek()); setWrong(false); }}
-      />
-      <datalist id="speeds">{SPEEDS.map((each) => <option key={each} value={each} />)}</datalist>
-      <span class="faint" aria-hidden="true">×</span>
-    </span>
   );
 }
 
