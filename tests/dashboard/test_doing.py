@@ -134,6 +134,15 @@ async def _typed(field: Locator, *keys: tuple[str, str | None, bool]) -> None:
             await expect(field).to_have_value(text)
 
 
+async def test_a_bound_is_typed_key_by_key(browser: Browser, gateway: Gateway) -> None:
+    async with seen(browser, gateway) as (page, complaints, _):
+        await page.keyboard.press("n")
+        field = page.get_by_label("CPUs")
+        await _typed(field, ("0", "0", False), (".", "0.", False), ("5", "0.5", True), ("Backspace", "0.", False))
+        await _typed(field, ("Backspace", "0", False), ("Backspace", "", True), ("1", "1", True), ("6", "16", True))
+        assert complaints == []
+
+
 async def test_keys_lead_to_where_something_is_typed(browser: Browser, gateway: Gateway) -> None:
     async with seen(browser, gateway) as (page, complaints, _):
         await expect(page.get_by_role("link", name="asker")).to_be_visible(timeout=SLOW)
