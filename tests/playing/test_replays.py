@@ -14,7 +14,8 @@ from contracts.commands.replay import PauseReplay
 from contracts.errors import Invalid, SandboxNotFound, SandboxResourceLimitExceeded
 from contracts.replays import Playing, Replaying
 from contracts.screens import Screen
-from infra.bus import reader
+from infra.bus import gaps, reader
+from infra.bus.connection import Bus
 from infra.client import Cloche
 from infra.client.orders import publish
 from infra.client.replay_feed import Feed, Heard
@@ -296,6 +297,37 @@ async def test_two_services_play_each_replay_once_and_know_of_all(place: Place) 
                 await late.resume(speed=FAST)
                 heard += await all_of(late)
             assert [event.sequence for event in heard] == sequences
+
+
+async def test_whoever_plays_keeps_his_replays_while_the_log_does_not_say_how_it_stands(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = asyncio.Event()
+
+    async def silent(_bus: Bus) -> dict[str, Any]:
+        asked.set()
+        await asyncio.Event().wait()
+        return {}
+
+    async with nats_in(place.server.data.parent / "silent") as server:
+        sequences = await record(server)
+        client = Cloche(await server.connect("client"))
+        async with (
+            playing_on(server) as first,
+            playing_on(server) as second,
+            client.replay("sb", paused=True) as replay,
+        ):
+            owner, other = (first, second) if replay.id in first._players else (second, first)
+            await until(lambda: owner._owner in other._shelf._beats)
+            monkeypatch.setattr(gaps, "LOOK_AGAIN_S", 0.0)
+            monkeypatch.setattr(gaps, "state_of", silent)
+            await asked.wait()
+            for _ in range(3):
+                last = other._shelf._beats[owner._owner]
+                await until(lambda before=last: other._shelf._beats[owner._owner] > before, seconds=10)  # type: ignore[misc]
+            await replay.resume(speed=FAST)
+            assert [event.sequence for event in await all_of(replay)] == sequences
+            assert list(owner._players) == [replay.id]
 
 
 async def test_what_is_over_is_forgotten(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:

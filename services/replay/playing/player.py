@@ -86,7 +86,7 @@ class Player:
 
     async def run(self) -> None:
         """Until it is stopped, or somebody else plays it. Raises `LogGap`, `Denied`, `Unavailable` at the very end."""
-        await self._look_for_gaps()
+        await self.look_for_gaps()
         await self._obey()
         await self.tell()
         while not self._lost and not self.record.stopped:
@@ -124,20 +124,22 @@ class Player:
                 return
 
     async def sign_of_life(self) -> None:
-        """Also what is lost is known only after a while, and may have been played over by then."""
-        is_news = await self._look_for_gaps()
-        if is_news or self.record.playing == Playing.PLAYING:
+        """Waits for no answer of the log: who gives none for long loses what he plays."""
+        if self.record.playing == Playing.PLAYING:
             await self.tell()
 
-    async def _look_for_gaps(self) -> bool:
-        """Returns whether there is something else to tell than before."""
+    async def look_for_gaps(self) -> bool:
+        """What is lost is known only after a while, and may have been played over by then.
+
+        Returns whether there is something else to tell than before. Takes as long as the log does to answer.
+        """
         asked = self.record
         start, end = asked.start or asked.first_sequence, asked.end or asked.last_sequence
         try:
             found = (await lacking(self._view, start, end))[:LACKS_TOLD]
         except Unavailable:
             return False
-        is_news = found != self.record.lacking
+        is_news = not self._lost and found != self.record.lacking
         if is_news:
             self.record = replace(self.record, lacking=found)
         return is_news

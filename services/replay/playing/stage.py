@@ -71,6 +71,7 @@ class Stage:
             async with asyncio.TaskGroup() as tasks:
                 self._tasks = tasks
                 tasks.create_task(self._shelf.watch(self._noticed))
+                tasks.create_task(self._watch_gaps())
                 self._open.set()
                 while True:
                     await asyncio.sleep(TICK_S)
@@ -209,6 +210,14 @@ class Stage:
                 self._players[replay] = player
                 await player.save()
         await self._sweep()
+
+    async def _watch_gaps(self) -> None:
+        """For ever, and not within a tick: the log may be slow to answer, or away, while the replays' bucket is not."""
+        while True:
+            for replay, player in list(self._players.items()):
+                if await player.look_for_gaps() and self._players.get(replay) is player:
+                    await player.tell()
+            await asyncio.sleep(TICK_S)
 
     async def _sweep(self) -> None:
         for held in list(self._shelf.held.values()):
