@@ -16,6 +16,7 @@ from contracts.history import Sequence
 from contracts.streams import LOG_STREAM
 from infra.bus import page
 from infra.bus.connection import Bus
+from infra.bus.in_turn import InTurn
 from infra.bus.log_state import state_of
 from infra.bus.page import Entry
 
@@ -116,6 +117,10 @@ class Gaps:
         """What the auditor had seen where the log was cut: other events have those sequences since."""
         self._deleted = 0
         self._next_damage = 1
+        self._claims: list[Gap] = []
+        """What the auditor says is not there, and nobody has looked for yet."""
+        self._asking = InTurn()
+        self._looking = InTurn()
         self._looked_at = -LOOK_AGAIN_S
         self._searched: Gap | None = None
         self._state: dict[str, Any] = {}
@@ -142,11 +147,12 @@ class Gaps:
     async def lately(self, first: int, last: int) -> list[Gap]:
         """As `lost`, by what was known some seconds ago at most: from memory meanwhile. Raises `Unavailable`."""
         bus = self._held()
-        if time.monotonic() >= self._state_until or bus.epoch != self._epoch:
-            self._epoch, self._state = bus.epoch, await state_of(bus)
-            # What the auditor says is taken by how the log stands with it.
-            self._looked_at = -LOOK_AGAIN_S
-            self._state_until = time.monotonic() + LOOK_AGAIN_S
+        if not self._is_recent(bus):
+            async with self._asking.turn(bus):
+                if not self._is_recent(bus):
+                    self._epoch, self._state = bus.epoch, await state_of(bus)
+                    self._looked_at = -LOOK_AGAIN_S
+                    self._state_until = time.monotonic() + LOOK_AGAIN_S
         return await self.lost(self._state, first, last)
 
     async def search(self, first: int, last: int) -> list[Gap]:
@@ -167,14 +173,32 @@ class Gaps:
     def _learn(self, gaps: Iterable[Gap]) -> None:
         self._known = merge([*self._known, *gaps])
 
+    def _is_recent(self, bus: Bus) -> bool:
+        return time.monotonic() < self._state_until and bus.epoch == self._epoch
+
     async def _look(self, state: dict[str, Any]) -> None:
-        deleted = state.get("num_deleted", 0)
-        if deleted != self._deleted:
-            await self._verify(await self._listed(state, deleted))
-            self._deleted = deleted
-        if time.monotonic() - self._looked_at >= LOOK_AGAIN_S:
-            await self._verify(clip(await self._reported(), state["first_seq"], state["last_seq"]))
-            self._looked_at = time.monotonic()
+        if self._is_looked_up(state):
+            return
+        async with self._looking.turn(self._held()):
+            if self._is_looked_up(state):
+                return
+            deleted = state.get("num_deleted", 0)
+            if deleted != self._deleted:
+                await self._verify(await self._listed(state, deleted))
+                self._deleted = deleted
+            if self._is_time():
+                await self._take_reports()
+                self._looked_at = time.monotonic()
+            await self._verify(clip(self._claims, state["first_seq"], state["last_seq"]))
+            # A state may be older than what the auditor says by now.
+            self._claims = clip(self._claims, state["last_seq"] + 1, self._next_damage - 1)
+
+    def _is_looked_up(self, state: dict[str, Any]) -> bool:
+        waiting = clip(self._claims, state["first_seq"], state["last_seq"])
+        return state.get("num_deleted", 0) == self._deleted and not self._is_time() and not waiting
+
+    def _is_time(self) -> bool:
+        return time.monotonic() - self._looked_at >= LOOK_AGAIN_S
 
     async def _verify(self, claims: Iterable[Gap]) -> None:
         """The server claims what is there after some damages, and sequences that were lost can be given again."""
@@ -190,18 +214,17 @@ class Gaps:
         told = answer["state"].get("deleted") or ()
         return clip(merge(Gap(sequence, sequence) for sequence in set(told)), *everything)
 
-    async def _reported(self) -> list[Gap]:
+    async def _take_reports(self) -> None:
         """What the auditor says is not there."""
-        claims: list[Gap] = []
         more = True
         while more:
             found = await page.fetch(self._held(), DAMAGED, self._next_damage)
             told = [damaged for entry in found.entries if (damaged := _damage(entry)) is not None]
-            claims += [damaged.gap for damaged in told if damaged.fault in GONE_FAULTS]
+            claims = (damaged.gap for damaged in told if damaged.fault in GONE_FAULTS)
+            self._claims = merge([*self._claims, *claims])
             self._cut = merge([*self._cut, *(damaged.gap for damaged in told if damaged.fault == CUT_FAULT)])
             self._next_damage = found.entries[-1].seq + 1 if found.entries else self._next_damage
             more = found.pending > 0 and bool(found.entries)
-        return claims
 
 
 _by_bus: weakref.WeakKeyDictionary[Bus, Gaps] = weakref.WeakKeyDictionary()
