@@ -1,6 +1,8 @@
 """What is said to an agent: how soon it gets to hear it, and how soon it stops."""
 
 import asyncio
+import os
+import signal
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -139,11 +141,12 @@ async def _killed_ms() -> float:
     """Its output has ended when nothing of the tree is left that could write."""
     program, *arguments = bubblewrap("sh", "-c", "echo; sleep 600 & sleep 600")
     argv = [program, "--die-with-parent", *arguments]
-    process = await asyncio.create_subprocess_exec(*argv, stdout=asyncio.subprocess.PIPE)
+    process = await asyncio.create_subprocess_exec(*argv, stdout=asyncio.subprocess.PIPE, start_new_session=True)
     assert process.stdout is not None
     await process.stdout.readline()
     began = time.perf_counter()
-    process.kill()
+    # All of them: what bubblewrap has started was seen to outlive it.
+    os.killpg(process.pid, signal.SIGKILL)
     await process.stdout.read()
     await process.wait()
     return (time.perf_counter() - began) * 1000
