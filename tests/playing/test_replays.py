@@ -16,6 +16,7 @@ from contracts.replays import Playing, Replaying
 from contracts.screens import Screen
 from infra.bus import gaps, reader
 from infra.bus.connection import Bus
+from infra.bus.log_state import state_of
 from infra.client import Cloche
 from infra.client.orders import publish
 from infra.client.replay_feed import Feed, Heard
@@ -302,12 +303,13 @@ async def test_two_services_play_each_replay_once_and_know_of_all(place: Place) 
 async def test_whoever_plays_keeps_his_replays_while_the_log_does_not_say_how_it_stands(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = asyncio.Event()
+    asked, over = asyncio.Event(), asyncio.Event()
+    answer = state_of
 
-    async def silent(_bus: Bus) -> dict[str, Any]:
+    async def silent(bus: Bus) -> dict[str, Any]:
         asked.set()
-        await asyncio.Event().wait()
-        return {}
+        await over.wait()
+        return await answer(bus)
 
     async with nats_in(place.server.data.parent / "silent") as server:
         sequences = await record(server)
@@ -328,6 +330,8 @@ async def test_whoever_plays_keeps_his_replays_while_the_log_does_not_say_how_it
             await replay.resume(speed=FAST)
             assert [event.sequence for event in await all_of(replay)] == sequences
             assert list(owner._players) == [replay.id]
+            # The other tests' stage has asked, too.
+            over.set()
 
 
 async def test_what_is_over_is_forgotten(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
