@@ -1,5 +1,6 @@
 """`cloche backup` while commands run, the store destroyed, `cloche restore`, and everything goes on."""
 
+import contextlib
 import json
 import shutil
 import tarfile
@@ -179,6 +180,8 @@ def test_a_restore_that_was_killed_starts_nothing_and_is_done_by_the_next_one(sa
 
 
 def _until_something_is_there(data: Path) -> None:
-    """A stream of it."""
-    while not any((data / "nats").glob("store/jetstream/*/streams/*")):
-        pass
+    """A stream of it. What is being made may be gone again while it is looked at."""
+    while True:
+        with contextlib.suppress(FileNotFoundError):
+            if any((data / "nats").glob("store/jetstream/*/streams/*")):
+                return

@@ -114,7 +114,7 @@ async def test_a_command_that_prints_much_is_shown_to_its_end_and_not_kept_by_th
         await expect(page.locator(".glass")).to_contain_text("before", timeout=SLOW)
         before = await _kept(page)
         await run_line(page, f"seq {MUCH}; echo the end")
-        await expect(page.locator(".glass")).to_contain_text("the end", timeout=SLOW)
+        await expect(page.locator(".glass")).to_contain_text("the end", timeout=5 * SLOW)
         *numbers, end = (await terminal(page)).splitlines()
         assert numbers == [str(number) for number in range(MUCH - len(numbers) + 1, MUCH + 1)]
         assert (len(numbers) > 10, end) == (True, "the end")
